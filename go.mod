@@ -1,0 +1,3 @@
+module github.com/tclk-audit/tclk-audit
+
+go 1.26
