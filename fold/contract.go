@@ -118,8 +118,11 @@ type Contract struct {
 	RefundAfterMs int64
 	ExpiresMs     int64
 	Rail, RailRef string // as the counted lock wrote them; "" without one
-	Presig        string // "present" or "absent" on the counted lock; "" without one
-	Late          bool   // claimed after claimByMs
+	Statement     protocol.Statement
+	PayerKey      protocol.Point         // zero where the payer named none
+	PreSignature  *protocol.PreSignature // of the counted lock
+	Presig        string                 // "present" or "absent" on the counted lock; "" without one
+	Late          bool                   // claimed after claimByMs
 
 	Steps        []Step
 	StepsOmitted int // rows of non-parties left out beyond StepLimit

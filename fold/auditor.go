@@ -1,0 +1,775 @@
+package fold
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"sort"
+
+	"github.com/tclk-audit/tclk-audit/protocol"
+	"github.com/tclk-audit/tclk-audit/verify"
+)
+
+// The auditor's limits. Meeting one is counted in Summary.Limits.
+const (
+	// StepLimit is how many rows of non-parties one contract's steps show from
+	// one room; the rest are counted in StepsOmitted.
+	StepLimit = 10_000
+	// FindingLimit is how many findings of one code that belong to no
+	// contract are kept one by one; the rest are counted.
+	FindingLimit = 10_000
+	// HoleLimit is how many missing seq ranges are kept of one room; the rest
+	// are merged into the last.
+	HoleLimit = 1_000
+	// PendingLimit bounds what is kept of frames whose contract is not known
+	// when they are read.
+	PendingLimit = 1 << 16
+	// SeenLimit bounds the memory of records already seen, by which replays
+	// are told: at least this many rows back.
+	SeenLimit = 1 << 20
+	// nonceWindow is how far back the venue compares a key's nonces, in bytes
+	// of rows.
+	nonceWindow = 1 << 20
+)
+
+// Conflict marks on a row what the copies of its room say against each other.
+type Conflict uint8
+
+// The conflicts, as bits.
+const (
+	ConflictTime    Conflict = 1 << iota // the same record at the same place with two times
+	ConflictRecord                       // two records at one room, generation and seq
+	ConflictMissing                      // a copy that covers the row's seq lacks it
+)
+
+// Row is one usable row: parsed, with its signature judged and its line
+// decoded. The auditor keeps no reference to it after Add.
+type Row struct {
+	Record    protocol.Record
+	ID        protocol.RecordID
+	Verify    verify.Result
+	Key       [32]byte         // the sender's Ed25519 key, where IsDID
+	IsDID     bool             // the sender is an Ed25519 did:key
+	NotStrict bool             // authentic, but not under crypto/ed25519's narrower rule
+	Line      protocol.Decoded // under the rules in force; only looked at where the record counts
+	// Reference is the line decoded as the reference would where the rules in
+	// force refuse it, else zero.
+	Reference protocol.Decoded
+	// Hidden marks a row that is malformed under the rules in force and usable
+	// under the reference's: it only serves to find out where the two diverge.
+	Hidden   bool
+	Size     int // bytes of the row as stored
+	Conflict Conflict
+	Source   uint32 // the input it came from
+}
+
+// Options of an Auditor.
+type Options struct {
+	Rules    Rules
+	KeepText bool   // keep the stored lines of steps
+	Exact    bool   // look for signature-not-strict on every step, not only on counted ones of contracts with a lock
+	NowMs    *int64 // the clock for outlooks; nil: the greatest row time seen
+}
+
+// Summary is what an audit counted.
+type Summary struct {
+	Decoded   [9]int64 // by protocol.FrameType
+	Rejected  map[protocol.Reason]int64
+	NotFrames int64 // authentic rows that are no tclk1 lines
+	Duplicate int64 // rows that repeat a record seen before
+	Offers    OfferCounts
+	Contracts int64
+	ByStatus  [7]int64 // by protocol.Status; none: the offer is not in sight
+	ByVerdict [5]int64 // by Verdict
+	Receipts  int64    // counted ones
+	ClockMs   *int64   // the greatest time of an authentic row; nil without one
+	Limits    map[string]int64
+	Omitted   map[Code]int64 // findings beyond FindingLimit
+}
+
+// OfferCounts says what became of the offers in sight: each is in one of the
+// four.
+type OfferCounts struct {
+	Total, Proposed, Bound, Cancelled, Expired int64
+}
+
+// Auditor folds the rows of a venue. See the package's documentation.
+type Auditor struct {
+	opts    Options
+	arena   arena
+	keys    map[[32]byte]uint32
+	keyList slab[[32]byte]
+	dids    []string
+
+	offers       slab[offer]
+	offerByID    map[protocol.ID]uint32
+	accepts      slab[accept]
+	acceptByID   map[protocol.ID]uint32
+	rooms        slab[room]
+	roomByName   map[roomName]uint32
+	acceptByRoom map[roomName]uint32 // the newest accept with that deal room, chained by accept.roomMate
+	rows         slab[row]
+	holes        slab[hole]
+
+	board      tracker
+	window     window
+	statements map[[32]byte]uint32 // sha256 of a statement → the newest accept with it
+	exposures  []exposure          // reveals that opened nothing known when they were read
+	elsewhere  map[elsewhereKey]uint32
+	seen       seen
+	cuts       map[uint32]bool // sources with torn or unplaced malformed rows
+
+	order    uint64
+	findings []Finding
+	kept     [codeEnd]int
+	sum      Summary
+	finished bool
+
+	pack        packer
+	scratch     frames
+	walker      walker
+	nonces      map[uint32]nonceMark
+	paymentKeys map[protocol.Point]uint32 // → the first accept with it; the top bit: there are more
+	elsewhereBy map[protocol.ID][]elsewhere
+}
+
+// roomName is the 16 hex digits of a deal room's name as 8 bytes.
+type roomName [8]byte
+
+type offer struct {
+	id          protocol.ID
+	record      protocol.RecordID
+	seq, gen    uint64
+	ts          int64
+	order       uint64
+	holes       uint64 // holes of the board before this row
+	body        ref
+	text        ref
+	from        uint32
+	bound       uint32 // the first valid accept
+	first, last uint32 // its listed accepts, chained by accept.sibling
+	cancel      uint32 // the row that cancelled it
+	receipt     uint32 // a receipt for the cancelled offer
+	locks       uint32 // accepts of it with a counted lock
+	flags       flag
+}
+
+type accept struct {
+	id        protocol.ID
+	record    protocol.RecordID
+	ref       protocol.ID // the offer's id
+	statement protocol.Statement
+	key       protocol.Point
+	seq, gen  uint64
+	ts        int64
+	order     uint64
+	holes     uint64
+	text      ref
+	offer     uint32 // 0: not in sight
+	from      uint32
+	sibling   uint32
+	sameStmt  uint32 // an older accept with the same statement
+	boardHead uint32 // the board's frames of parties, for the shadow
+	boardTail uint32
+	boardRows uint32 // the board's frames that name it, by anybody
+	boardKept uint32
+	roomMate  uint32 // another accept with the same deal room
+	exposedBy uint64 // order+1 of a reveal in sight that opens its statement
+	flags     flag
+	result    quick
+}
+
+// quick is what Finish learns of each contract before any is reported.
+type quick struct {
+	status  protocol.Status
+	locked  bool // a lock counted
+	noValue bool
+}
+
+type flag uint32
+
+const (
+	flagNoncanonical flag = 1 << iota
+	flagNotStrict
+	flagRefOnly // counts under the reference's rules only
+	flagHidden
+	flagConflictTime
+	flagConflictRecord
+	flagConflictMissing
+	flagNonceOrder
+	flagReplay
+	flagLate    // accept: too late
+	flagTooLate // accept: the offer was cancelled before
+	flagDropped // accept: listed no more, its offer turned up after it
+	flagLapsedAtBirth
+	flagRepaired // an authentic row by a repaired nonce
+	flagNick     // the sender is a nickname, kept in the body
+	flagImpossible
+	flagNonParty
+	flagDisorder // its seq did not rise
+)
+
+func conflictFlags(c Conflict) flag {
+	var f flag
+	if c&ConflictTime != 0 {
+		f |= flagConflictTime
+	}
+	if c&ConflictRecord != 0 {
+		f |= flagConflictRecord
+	}
+	if c&ConflictMissing != 0 {
+		f |= flagConflictMissing
+	}
+	return f
+}
+
+const flagAnyConflict = flagConflictTime | flagConflictRecord | flagConflictMissing
+
+// row is one kept row of a deal room, or of the board for a shadow.
+type row struct {
+	record protocol.RecordID
+	seq    uint64
+	ts     int64
+	order  uint64
+	nonce  uint64
+	body   ref
+	gen    uint64
+	from   uint32
+	next   uint32
+	size   uint32
+	flags  flag
+	typ    protocol.FrameType
+	class  verify.Class
+	reason protocol.Reason
+}
+
+// hole is a range of seqs that no authenticated row fills. It is noticed by
+// the row with the given order, before which it lies.
+type hole struct {
+	from, to uint64
+	order    uint64
+	next     uint32
+}
+
+// tracker follows the seqs of one room.
+type tracker struct {
+	seen        bool
+	filled      bool // some row has filled its seq
+	gen         uint64
+	firstGen    uint64
+	first       uint64 // the first row in sight
+	last        uint64
+	lastTs      int64
+	lastRecord  protocol.RecordID
+	top         uint64 // greatest seq filled in this generation
+	topGen      uint64
+	lastFilled  uint64 // order of the last row that filled
+	holes       uint64
+	disorder    uint64 // order+1 of the first row whose seq did not rise
+	unfilled    uint64 // order+1 of the last row that filled nothing and was not followed by one that did
+	unfilledSeq uint64 // its greatest seq
+}
+
+type room struct {
+	name       roomName
+	track      tracker
+	head, tail uint32
+	holeHead   uint32
+	holeTail   uint32
+	holeCount  uint32
+	kept       uint32 // non-party or not yet attributable rows kept
+	omitted    uint32
+	source     uint32 // the first input with rows of it, +1
+	manySource bool
+	inSight    bool
+	conflict   uint64 // order+1 of the first row with conflicting metadata
+	impossible uint64 // order+1 of the first row that the venue cannot have stored
+}
+
+type exposure struct {
+	secret protocol.Secret
+	named  protocol.ID
+	order  uint64
+}
+
+type elsewhereKey struct {
+	contract protocol.ID
+	room     string
+}
+
+// New returns an empty auditor.
+func New(o Options) *Auditor {
+	a := &Auditor{
+		opts:         o,
+		keys:         map[[32]byte]uint32{},
+		offerByID:    map[protocol.ID]uint32{},
+		acceptByID:   map[protocol.ID]uint32{},
+		roomByName:   map[roomName]uint32{},
+		acceptByRoom: map[roomName]uint32{},
+		statements:   map[[32]byte]uint32{},
+		elsewhere:    map[elsewhereKey]uint32{},
+		cuts:         map[uint32]bool{},
+	}
+	a.sum.Rejected = map[protocol.Reason]int64{}
+	a.sum.Limits = map[string]int64{}
+	a.sum.Omitted = map[Code]int64{}
+	return a
+}
+
+func (a *Auditor) limit(name string) { a.sum.Limits[name]++ }
+
+// counts reports whether the row's record counts under the rules in force.
+func (a *Auditor) counts(r *Row) bool {
+	return r.Verify.Class == verify.Authentic || r.Verify.Class == verify.Repaired && a.opts.Rules.RepairNonces
+}
+
+// Room says that a room is in sight although it may hold no row.
+func (a *Auditor) Room(name string) {
+	if k, ok := dealRoomName(name); ok {
+		a.room(k).inSight = true
+	}
+}
+
+// Malformed tells the auditor of a row that could not be used: it may have
+// been a true one. Room is "" where the row's room cannot be told.
+func (a *Auditor) Malformed(name string, source uint32) {
+	a.order++
+	switch k, ok := dealRoomName(name); {
+	case ok:
+		rm := a.room(k)
+		rm.inSight = true
+		rm.track.unfilled, rm.track.unfilledSeq = a.order+1, math.MaxUint64
+	case name == "":
+		a.cuts[source] = true
+	}
+}
+
+func dealRoomName(name string) (k roomName, ok bool) {
+	const prefix = "mb-p-tclk-"
+	if len(name) != len(prefix)+16 || name[:len(prefix)] != prefix {
+		return k, false
+	}
+	for i := 0; i < 16; i++ {
+		c := name[len(prefix)+i]
+		var v byte
+		switch {
+		case c >= '0' && c <= '9':
+			v = c - '0'
+		case c >= 'a' && c <= 'f':
+			v = c - 'a' + 10
+		default:
+			return k, false
+		}
+		k[i/2] = k[i/2]<<4 | v
+	}
+	return k, true
+}
+
+func (k roomName) String() string { return fmt.Sprintf("mb-p-tclk-%x", k[:]) }
+
+func (a *Auditor) room(k roomName) *room {
+	if i, ok := a.roomByName[k]; ok {
+		return a.rooms.at(i)
+	}
+	i, rm := a.rooms.add()
+	rm.name = k
+	a.roomByName[k] = i
+	return rm
+}
+
+// key gives the number of the row's sender; 0 where it is no did:key.
+func (a *Auditor) key(r *Row) uint32 {
+	if !r.IsDID {
+		return 0
+	}
+	if i, ok := a.keys[r.Key]; ok {
+		return i
+	}
+	i, p := a.keyList.add()
+	*p = r.Key
+	a.keys[r.Key] = i
+	return i
+}
+
+// knownKey is key without taking up room for a new one.
+func (a *Auditor) knownKey(r *Row) uint32 {
+	if !r.IsDID {
+		return 0
+	}
+	return a.keys[r.Key]
+}
+
+// did gives the did:key of a number. Each is spelled out once: a board's keys
+// come back again and again.
+func (a *Auditor) did(i uint32) string {
+	if i == 0 {
+		return ""
+	}
+	for uint32(len(a.dids)) <= i {
+		a.dids = append(a.dids, "")
+	}
+	if a.dids[i] == "" {
+		a.dids[i] = verify.EncodeDID(*a.keyList.at(i))
+	}
+	return a.dids[i]
+}
+
+// Finding adds a finding that the caller made, at the current place.
+func (a *Auditor) Finding(f Finding) {
+	f.Order = a.order
+	a.found(f)
+}
+
+// found keeps a finding that belongs to no contract.
+func (a *Auditor) found(f Finding) {
+	if f.Severity == SeverityNone {
+		f.Severity = codeTable[f.Code].base
+	}
+	if a.kept[f.Code] >= FindingLimit {
+		a.sum.Omitted[f.Code]++
+		return
+	}
+	a.kept[f.Code]++
+	a.findings = append(a.findings, f)
+}
+
+// rowFinding is found for a row that belongs to no contract.
+func (a *Auditor) rowFinding(c Code, r *Row, detail string) {
+	seq := r.Record.Seq
+	a.found(Finding{Code: c, Room: r.Record.Room, Seq: &seq, Detail: detail, Order: a.order})
+}
+
+// Add folds one row in. Rows of one room must come in the room's order.
+func (a *Auditor) Add(r *Row) {
+	a.order++
+	if r.Hidden {
+		if k, ok := dealRoomName(r.Record.Room); ok {
+			a.addDeal(k, r, a.counts(r), false)
+		}
+		return
+	}
+	counts := a.counts(r)
+	if counts && (a.sum.ClockMs == nil || r.Record.TsMs > *a.sum.ClockMs) {
+		ts := r.Record.TsMs
+		a.sum.ClockMs = &ts
+	}
+	replay := a.seen.add(r.ID)
+	if replay {
+		a.sum.Duplicate++
+	}
+	if counts {
+		switch {
+		case r.Line.Reason.Ignored():
+			a.sum.NotFrames++
+		case r.Line.Reason != protocol.ReasonNone:
+			a.sum.Rejected[r.Line.Reason]++
+		default:
+			a.sum.Decoded[r.Line.Frame.Type()]++
+		}
+	}
+	if k, ok := dealRoomName(r.Record.Room); ok {
+		a.addDeal(k, r, counts, replay)
+		return
+	}
+	a.publicRowFindings(r, replay)
+	if r.Record.Room == protocol.BoardRoom {
+		a.addBoard(r, counts, replay)
+		return
+	}
+	if counts && r.Line.Frame != nil {
+		a.sum.Rejected[protocol.WrongRoom]++
+		a.misplaced(r.Line.Frame, r.Record.Room)
+	}
+}
+
+// publicRowFindings reports what is to be said of a row of a room that belongs
+// to no contract.
+func (a *Auditor) publicRowFindings(r *Row, replay bool) {
+	if d, ok := impossible(r, false); ok {
+		a.rowFinding(ImpossibleRow, r, d)
+	}
+	switch {
+	case r.Verify.Class == verify.Repaired:
+		a.rowFinding(NonceRepaired, r, repairedDetail(r.Verify.SignedNonce))
+	case r.Verify.OtherRoom != "":
+		a.rowFinding(SignedForOtherRoom, r, "the signature verifies in "+r.Verify.OtherRoom)
+	}
+	if replay && r.Verify.Class == verify.Authentic {
+		a.rowFinding(Replay, r, "the same record stands earlier")
+	}
+	if r.Line.Frame != nil && !r.Line.Canonical {
+		a.rowFinding(NoncanonicalLine, r, noncanonicalDetail)
+	}
+	if r.Conflict != 0 {
+		a.rowFinding(ConflictingMetadata, r, conflictDetail(r.Conflict))
+	}
+}
+
+const noncanonicalDetail = "the line decodes but is not its own canonical form"
+
+func repairedDetail(nonce string) string { return "the signature covers the nonce " + Show(nonce) }
+
+func conflictDetail(c Conflict) string {
+	switch {
+	case c&ConflictTime != 0:
+		return "the same record at the same seq with two times"
+	case c&ConflictRecord != 0:
+		return "two records at one seq"
+	}
+	return "a copy that covers this seq lacks the record"
+}
+
+// impossible tells a row that the venue would never store.
+func impossible(r *Row, mailbox bool) (string, bool) {
+	if r.IsDID {
+		return "", false
+	}
+	if mailbox {
+		return "a row without a did:key sender in a room that takes signed rows only", true
+	}
+	if bytes.IndexByte(r.Record.From, ':') >= 0 {
+		return "a nickname with a colon", true
+	}
+	return "", false
+}
+
+// misplaced notes a good frame in a room that is neither the board nor its
+// contract's deal room.
+func (a *Auditor) misplaced(f protocol.Frame, roomName string) {
+	c, ok := named(f)
+	if !ok {
+		return
+	}
+	if rv, isReveal := f.(*protocol.Reveal); isReveal {
+		a.exposed(rv)
+	}
+	k := elsewhereKey{c, roomName}
+	if _, ok := a.elsewhere[k]; !ok && len(a.elsewhere) >= PendingLimit {
+		a.limit("frames in other rooms")
+		return
+	}
+	a.elsewhere[k]++
+}
+
+// named gives the contract that a frame names; offers name none.
+func named(f protocol.Frame) (protocol.ID, bool) {
+	switch f := f.(type) {
+	case *protocol.Accept:
+		return f.Contract, true
+	case *protocol.Lock:
+		return f.Contract, true
+	case *protocol.Reveal:
+		return f.Contract, true
+	case *protocol.Refund:
+		return f.Contract, true
+	case *protocol.Cancel:
+		return f.Contract, true
+	case *protocol.Receipt:
+		return f.Contract, true
+	case *protocol.Heartbeat:
+		return f.Contract, true
+	}
+	return protocol.ID{}, false
+}
+
+// exposed marks the contracts whose statement a published secret opens. Where
+// the reveal's contract is not known yet it is looked at again in Finish.
+func (a *Auditor) exposed(f *protocol.Reveal) {
+	if a.expose(f.Contract, f.Secret, a.order) {
+		return
+	}
+	if len(a.exposures) >= PendingLimit {
+		a.limit("reveals of unknown contracts")
+		return
+	}
+	a.exposures = append(a.exposures, exposure{f.Secret, f.Contract, a.order})
+}
+
+// expose reports whether the secret's contract is known. A hash statement is
+// found by its digest; a point costs a scalar multiplication and is only tried
+// on the contract that the reveal names.
+func (a *Auditor) expose(contract protocol.ID, secret protocol.Secret, order uint64) bool {
+	hit := a.exposeAll(protocol.HashStatement(sha256.Sum256(secret[:])), order)
+	i, ok := a.acceptByID[contract]
+	if !ok {
+		return hit
+	}
+	if ac := a.accepts.at(i); ac.exposedBy == 0 && ac.statement.Kind() == protocol.LockPoint && ac.statement.Opens(secret) {
+		a.exposeAll(ac.statement, order)
+	}
+	return true
+}
+
+// exposeAll marks every accept with the statement.
+func (a *Auditor) exposeAll(st protocol.Statement, order uint64) bool {
+	i, ok := a.statements[statementKey(st)]
+	for n := 0; i != 0 && n < PendingLimit; n++ {
+		ac := a.accepts.at(i)
+		if ac.exposedBy != 0 {
+			break // and so are the older ones
+		}
+		ac.exposedBy = order + 1
+		i = ac.sameStmt
+	}
+	return ok
+}
+
+func statementKey(s protocol.Statement) [32]byte { return sha256.Sum256(s.Bytes()) }
+
+// seqRules follows one row in a room's tracker. It reports a hole before the
+// row, whether its seq failed to rise, and what contradicts the row before.
+func (t *tracker) seqRules(r *Row, order uint64, fills bool) (holeFrom, holeTo uint64, disorder bool, c Conflict) {
+	seq, gen := r.Record.Seq, r.Record.Generation
+	if !t.seen {
+		t.seen, t.first, t.firstGen = true, seq, gen
+	} else if gen == t.gen && seq <= t.last {
+		disorder = true
+		if t.disorder == 0 {
+			t.disorder = order + 1
+		}
+		if seq == t.last {
+			if r.ID != t.lastRecord {
+				c |= ConflictRecord
+			} else if r.Record.TsMs != t.lastTs {
+				c |= ConflictTime
+			}
+		}
+	}
+	t.gen, t.last, t.lastRecord, t.lastTs = gen, seq, r.ID, r.Record.TsMs
+	if !fills {
+		t.unfilled, t.unfilledSeq = order+1, max(t.unfilledSeq, seq)
+		return 0, 0, disorder, c
+	}
+	switch {
+	case !t.filled:
+		// What lies before the first row in sight is starts-after-first's; what
+		// lies between it and the first that fills is a hole.
+		if seq > t.first {
+			holeFrom, holeTo = t.first, seq-1
+		}
+		t.top, t.topGen = seq, gen
+	case gen != t.topGen && seq <= t.top:
+		// An old venue counts from 1 again in a new life.
+		if seq > 1 {
+			holeFrom, holeTo = 1, seq-1
+		}
+		t.top, t.topGen = seq, gen
+	case seq > t.top:
+		if seq > t.top+1 {
+			holeFrom, holeTo = t.top+1, seq-1
+		}
+		t.top, t.topGen = seq, gen
+	}
+	t.filled, t.lastFilled = true, order
+	t.unfilled, t.unfilledSeq = 0, 0
+	if holeTo != 0 || holeFrom != 0 {
+		t.holes++
+	}
+	return holeFrom, holeTo, disorder, c
+}
+
+// seen remembers record ids in two generations of a fixed size, by their first
+// eight bytes: memory stays bounded however many rows go by.
+type seen struct {
+	now, before map[uint64]struct{}
+}
+
+// add reports whether the record was seen already.
+func (s *seen) add(id protocol.RecordID) bool {
+	k := binary.BigEndian.Uint64(id[:8])
+	if s.now == nil {
+		s.now = map[uint64]struct{}{}
+	}
+	if _, ok := s.now[k]; ok {
+		return true
+	}
+	_, old := s.before[k]
+	if len(s.now) >= SeenLimit {
+		s.before, s.now = s.now, make(map[uint64]struct{}, SeenLimit)
+	}
+	s.now[k] = struct{}{}
+	return old
+}
+
+// window follows each signer's greatest nonce on the board over the last
+// nonceWindow bytes of rows.
+type window struct {
+	ring  []windowRow
+	head  int
+	bytes uint64
+	top   map[[32]byte]int // signer → its entry with the greatest nonce, as an absolute index
+	base  int
+}
+
+type windowRow struct {
+	signer [32]byte
+	nonce  uint64
+	size   uint32
+}
+
+// add reports whether the signer's nonce fell.
+func (w *window) add(signer [32]byte, nonce uint64, size int) bool {
+	if w.top == nil {
+		w.top = map[[32]byte]int{}
+	}
+	w.bytes += uint64(size)
+	for w.head < len(w.ring) && w.bytes > nonceWindow {
+		old := &w.ring[w.head]
+		if at, ok := w.top[old.signer]; ok && at == w.base+w.head {
+			delete(w.top, old.signer)
+		}
+		w.bytes -= uint64(old.size)
+		w.head++
+	}
+	if w.head > 4096 && w.head*2 > len(w.ring) {
+		w.ring = append(w.ring[:0], w.ring[w.head:]...)
+		w.base += w.head
+		w.head = 0
+	}
+	fell := false
+	if at, ok := w.top[signer]; ok && w.ring[at-w.base].nonce > nonce {
+		fell = true
+	} else {
+		w.top[signer] = w.base + len(w.ring)
+	}
+	w.ring = append(w.ring, windowRow{signer, nonce, uint32(size)})
+	return fell
+}
+
+// skip moves the window past a row that takes no part.
+func (w *window) skip(size int) {
+	w.bytes += uint64(size)
+	w.ring = append(w.ring, windowRow{size: uint32(size)})
+}
+
+// nonceValue reads a canonical decimal nonce; what does not fit is the
+// greatest value, so that two such nonces never seem to fall.
+func nonceValue(n []byte) uint64 {
+	if len(n) > 20 {
+		return ^uint64(0)
+	}
+	var v uint64
+	for _, c := range n {
+		if c < '0' || c > '9' {
+			return ^uint64(0)
+		}
+		hi := v * 10
+		if v > (^uint64(0))/10 || hi > ^uint64(0)-uint64(c-'0') {
+			return ^uint64(0)
+		}
+		v = hi + uint64(c-'0')
+	}
+	return v
+}
+
+// Findings returns the findings that belong to no contract, in input order.
+// Call it after Finish.
+func (a *Auditor) Findings() []Finding {
+	sort.SliceStable(a.findings, func(i, j int) bool { return a.findings[i].Order < a.findings[j].Order })
+	return a.findings
+}
+
+// Summary returns the counts. Call it after Finish.
+func (a *Auditor) Summary() Summary { return a.sum }

@@ -1,0 +1,356 @@
+package fold
+
+import (
+	"fmt"
+
+	"github.com/tclk-audit/tclk-audit/protocol"
+	"github.com/tclk-audit/tclk-audit/verify"
+)
+
+// addBoard folds one row of the board: offers and accepts open contracts,
+// cancels close offers, and frames that belong into deal rooms are kept for
+// the shadow fold only.
+func (a *Auditor) addBoard(r *Row, counts, replay bool) {
+	// Unsigned chat is normal here and fills its place. A row that claims a
+	// did:key and cannot be verified may stand where a cancel stood.
+	fills := r.Verify.Class == verify.Authentic || r.Verify.Class == verify.Repaired ||
+		r.Verify.Class == verify.Unsigned && !r.IsDID
+	from, to, disorder, conflict := a.board.seqRules(r, a.order, fills)
+	if from|to != 0 {
+		a.rowFinding(Gap, r, missing(from, to))
+	}
+	if disorder && !replay {
+		a.rowFinding(OrderViolation, r, "seq does not rise")
+	}
+	if conflict != 0 && r.Conflict == 0 {
+		r.Conflict = conflict
+		a.rowFinding(ConflictingMetadata, r, conflictDetail(conflict))
+	}
+	if !counts {
+		a.window.skip(r.Size)
+		return
+	}
+	var flags flag
+	if replay || disorder {
+		a.window.skip(r.Size)
+	} else if a.window.add(r.Key, nonceValue(r.Record.Nonce), r.Size) {
+		flags |= flagNonceOrder
+	}
+	f := r.Line.Frame
+	if f == nil {
+		a.boardNonceOrder(r, flags)
+		return
+	}
+	flags |= conflictFlags(r.Conflict)
+	if !r.Line.Canonical {
+		flags |= flagNoncanonical
+	}
+	if r.NotStrict {
+		flags |= flagNotStrict
+	}
+	if r.Verify.Class == verify.Repaired {
+		flags |= flagRepaired
+	}
+	reason := protocol.SenderMismatch
+	if f.Sender() == string(r.Record.From) {
+		switch f := f.(type) {
+		case *protocol.Offer:
+			reason = a.addOffer(f, r, flags)
+		case *protocol.Accept:
+			reason = a.addAccept(f, r, flags)
+		case *protocol.Cancel:
+			reason = a.boardCancel(f, r, flags, replay)
+		case *protocol.Receipt:
+			reason = a.boardReceipt(f, r, flags)
+		case *protocol.Reveal:
+			a.exposed(f)
+			reason = a.boardFrame(f, f.Contract, r, flags)
+		default:
+			c, _ := named(f)
+			reason = a.boardFrame(f, c, r, flags)
+		}
+	}
+	if reason != protocol.ReasonNone {
+		a.sum.Rejected[reason]++
+		a.boardNonceOrder(r, flags)
+	}
+}
+
+func (a *Auditor) boardNonceOrder(r *Row, flags flag) {
+	if flags&flagNonceOrder != 0 {
+		a.rowFinding(NonceOrder, r, "the sender's nonce fell while seq rose")
+	}
+}
+
+func missing(from, to uint64) string {
+	if from == to {
+		return fmt.Sprintf("seq %d is missing", from)
+	}
+	return fmt.Sprintf("seq %d to %d are missing", from, to)
+}
+
+func (a *Auditor) addOffer(f *protocol.Offer, r *Row, flags flag) protocol.Reason {
+	if _, ok := a.offerByID[f.ID]; ok {
+		return protocol.AlreadyOpen
+	}
+	i, o := a.offers.add()
+	a.offerByID[f.ID] = i
+	a.pack.b = a.pack.b[:0]
+	packOffer(&a.pack, f)
+	*o = offer{
+		id: f.ID, record: r.ID, seq: r.Record.Seq, gen: r.Record.Generation, ts: r.Record.TsMs, order: a.order,
+		holes: a.board.holes, body: a.arena.put(a.pack.b), from: a.key(r), flags: flags,
+	}
+	if a.opts.KeepText {
+		o.text = a.keepText(r)
+	}
+	return protocol.ReasonNone
+}
+
+func (a *Auditor) keepText(r *Row) ref {
+	a.pack.b = a.pack.b[:0]
+	a.pack.bytes(r.Record.Text)
+	return a.arena.put(a.pack.b)
+}
+
+func (a *Auditor) text(r ref) string {
+	if r == 0 {
+		return ""
+	}
+	u := unpacker{a.arena.get(r)}
+	return u.str()
+}
+
+func (a *Auditor) offerFrame(o *offer) *protocol.Offer {
+	return unpackOffer(a.arena.get(o.body), o.id, a.did(o.from))
+}
+
+func (a *Auditor) addAccept(f *protocol.Accept, r *Row, flags flag) protocol.Reason {
+	prior, again := a.acceptByID[f.Contract]
+	oi, inSight := a.offerByID[f.Ref]
+	if !inSight {
+		if again {
+			return protocol.NoContract
+		}
+		// Rooms are rings: the offer may have gone. It is listed, not judged.
+		a.newAccept(f, r, flags, 0)
+		return protocol.ReasonNone
+	}
+	if again && a.accepts.at(prior).offer != 0 {
+		return protocol.WrongStatus // the contract is open: a replay
+	}
+	o := a.offers.at(oi)
+	s := State{Status: protocol.Proposed, Offer: a.offerFrame(o)}
+	out := a.opts.Rules.step(&s, Event{Frame: f, AtMs: r.Record.TsMs})
+	reason := out.Reason
+	switch {
+	case out.OK && o.cancel != 0 && !a.opts.Rules.Reference:
+		flags |= flagTooLate
+		reason = protocol.WrongStatus
+	case out.OK:
+		if r.Record.TsMs >= s.Offer.RefundAfterMs {
+			flags |= flagLapsedAtBirth
+		}
+	case reason == protocol.OfferExpired:
+		flags |= flagLate
+	default:
+		return reason
+	}
+	if again {
+		// The same accept stood before its offer: that row opened nothing.
+		a.accepts.at(prior).flags |= flagDropped
+		delete(a.acceptByID, f.Contract)
+		a.sum.Rejected[protocol.NoContract]++
+	}
+	i, ac := a.newAccept(f, r, flags, oi)
+	if o.last == 0 {
+		o.first = i
+	} else {
+		a.accepts.at(o.last).sibling = i
+	}
+	o.last = i
+	if flags&(flagLate|flagTooLate) == 0 {
+		if o.bound == 0 {
+			o.bound = i
+		} else if a.opts.Rules.FirstAccept {
+			reason = protocol.WrongStatus
+		}
+	}
+	key := statementKey(f.Statement)
+	ac.sameStmt = a.statements[key]
+	a.statements[key] = i
+	return reason
+}
+
+// newAccept lists a contract. offer is 0 where it is not in sight.
+func (a *Auditor) newAccept(f *protocol.Accept, r *Row, flags flag, offer uint32) (uint32, *accept) {
+	i, ac := a.accepts.add()
+	a.acceptByID[f.Contract] = i
+	*ac = accept{
+		id: f.Contract, record: r.ID, ref: f.Ref, statement: f.Statement, key: f.PaymentKey,
+		seq: r.Record.Seq, gen: r.Record.Generation, ts: r.Record.TsMs, order: a.order, holes: a.board.holes,
+		offer: offer, from: a.key(r), flags: flags,
+	}
+	if a.opts.KeepText {
+		ac.text = a.keepText(r)
+	}
+	name := roomNameOf(f.Contract)
+	ac.roomMate = a.acceptByRoom[name]
+	a.acceptByRoom[name] = i
+	return i, ac
+}
+
+const cancelsNothing = "a cancel on the board whose contract is not an open offer of its sender: it cancels nothing"
+
+// boardCancel handles a cancel on the board. Under the spec it closes the open
+// offer that it names; under the reference's rules the board's cancels are not
+// seen.
+func (a *Auditor) boardCancel(f *protocol.Cancel, r *Row, flags flag, replay bool) protocol.Reason {
+	reason := protocol.NoContract
+	if oi, ok := a.offerByID[f.Contract]; ok {
+		o := a.offers.at(oi)
+		reason = protocol.NotParty
+		if o.from == a.knownKey(r) {
+			reason = protocol.WrongStatus
+			if o.cancel == 0 {
+				o.cancel = a.keepRow(r, flags)
+				if a.opts.Rules.Reference {
+					return protocol.WrongRoom
+				}
+				return protocol.ReasonNone
+			}
+		}
+	} else if _, ok := a.acceptByID[f.Contract]; ok {
+		reason = a.boardFrame(f, f.Contract, r, flags)
+	}
+	if !replay && reason != protocol.WrongRoom {
+		// Where it names a contract, the finding is the contract's.
+		seq := r.Record.Seq
+		fd := Finding{Code: CancelNamesNoOffer, Room: r.Record.Room, Seq: &seq, Order: a.order, Detail: cancelsNothing}
+		if reason != protocol.NoContract {
+			fd.Offer = f.Contract
+		}
+		a.found(fd)
+	}
+	return reason
+}
+
+// boardReceipt lets the author of a cancelled offer acknowledge it where the
+// cancel stands: such a receipt names the offer.
+func (a *Auditor) boardReceipt(f *protocol.Receipt, r *Row, flags flag) protocol.Reason {
+	oi, ok := a.offerByID[f.Contract]
+	if !ok {
+		return a.boardFrame(f, f.Contract, r, flags)
+	}
+	o := a.offers.at(oi)
+	switch {
+	case o.from != a.knownKey(r):
+		return protocol.NotParty
+	case o.cancel == 0 || a.opts.Rules.Reference:
+		return protocol.NotTerminal
+	case f.Outcome != protocol.Cancelled:
+		return protocol.OutcomeMismatch
+	case f.Rail != "" || f.Ref != "":
+		return protocol.ReceiptRailOnCancelled
+	}
+	if o.receipt == 0 {
+		o.receipt = a.keepRow(r, flags)
+	}
+	return protocol.ReasonNone
+}
+
+// boardFrame keeps a post-accept frame that stands on the board: it cannot
+// count, but the shadow fold shows what it would have meant.
+func (a *Auditor) boardFrame(f protocol.Frame, contract protocol.ID, r *Row, flags flag) protocol.Reason {
+	i, ok := a.acceptByID[contract]
+	if !ok {
+		return protocol.NoContract
+	}
+	ac := a.accepts.at(i)
+	ac.boardRows++
+	from := a.knownKey(r)
+	party := from != 0 && (from == ac.from || ac.offer != 0 && from == a.offers.at(ac.offer).from)
+	if !party {
+		return protocol.WrongRoom
+	}
+	if ac.boardKept >= StepLimit {
+		a.limit("board frames of one contract")
+		return protocol.WrongRoom
+	}
+	ac.boardKept++
+	ri := a.keepRow(r, flags)
+	if ac.boardTail == 0 {
+		ac.boardHead = ri
+	} else {
+		a.rows.at(ac.boardTail).next = ri
+	}
+	ac.boardTail = ri
+	return protocol.WrongRoom
+}
+
+// keepRow stores what a later fold needs of a row.
+func (a *Auditor) keepRow(r *Row, flags flag) uint32 {
+	i, k := a.rows.add()
+	*k = row{
+		record: r.ID, seq: r.Record.Seq, gen: r.Record.Generation, ts: r.Record.TsMs, order: a.order,
+		nonce: nonceValue(r.Record.Nonce), size: uint32(r.Size), class: r.Verify.Class, reason: r.Verify.Reason, flags: flags,
+	}
+	p := &a.pack
+	p.b = p.b[:0]
+	if r.IsDID {
+		k.from = a.key(r)
+	} else {
+		k.flags |= flagNick
+		nick := r.Record.From
+		if !protocol.ValidRoom(string(nick)) {
+			nick = nil // not the venue's grammar for nicknames: never shown
+		}
+		p.bytes(nick)
+	}
+	detail := ""
+	switch {
+	case !a.counts(r):
+		switch {
+		case r.Verify.Class == verify.Repaired:
+			detail = repairedDetail(r.Verify.SignedNonce)
+		case r.Verify.OtherRoom != "":
+			detail = r.Verify.OtherRoom
+		}
+		// An unfolded row of a party may still have been a true one.
+		k.typ = packable(r.Line.Frame)
+	case r.Line.Reason != protocol.ReasonNone:
+		k.reason, detail = r.Line.Reason, r.Line.Detail
+		if r.Reference.Frame != nil && r.Reference.Frame.Sender() == string(r.Record.From) {
+			k.flags |= flagRefOnly
+			k.typ = packable(r.Reference.Frame)
+		}
+	case r.Line.Frame.Sender() != string(r.Record.From):
+		k.reason, detail = protocol.SenderMismatch, r.Line.Frame.Type().String()+".from is not the record's sender"
+		k.typ = r.Line.Frame.Type()
+	default:
+		k.reason = protocol.ReasonNone
+		if r.Verify.Class == verify.Repaired {
+			detail = repairedDetail(r.Verify.SignedNonce)
+		}
+		k.typ = r.Line.Frame.Type()
+	}
+	p.str(detail)
+	if a.opts.KeepText {
+		p.bytes(r.Record.Text)
+	}
+	switch {
+	case k.flags&flagRefOnly != 0:
+		packFrame(p, r.Reference.Frame)
+	case r.Line.Frame != nil:
+		packFrame(p, r.Line.Frame)
+	}
+	k.body = a.arena.put(p.b)
+	return i
+}
+
+func packable(f protocol.Frame) protocol.FrameType {
+	if f == nil {
+		return protocol.TypeNone
+	}
+	return f.Type()
+}

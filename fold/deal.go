@@ -1,0 +1,139 @@
+package fold
+
+import (
+	"github.com/tclk-audit/tclk-audit/protocol"
+	"github.com/tclk-audit/tclk-audit/verify"
+)
+
+// addDeal keeps one row of a deal room. The room is folded in Finish, when the
+// board is known: the two may come in either order.
+func (a *Auditor) addDeal(name roomName, r *Row, counts, replay bool) {
+	rm := a.room(name)
+	rm.inSight = true
+	if rm.source == 0 {
+		rm.source = r.Source + 1
+	} else if rm.source != r.Source+1 {
+		rm.manySource = true
+	}
+	flags := conflictFlags(r.Conflict)
+	if r.Hidden {
+		flags |= flagHidden
+		rm.track.unfilled, rm.track.unfilledSeq = a.order+1, r.Record.Seq
+	} else {
+		fills := r.Verify.Class == verify.Authentic || r.Verify.Class == verify.Repaired
+		from, to, disorder, conflict := rm.track.seqRules(r, a.order, fills)
+		if from|to != 0 {
+			a.addHole(rm, from, to)
+		}
+		flags |= conflictFlags(conflict)
+		if disorder {
+			flags |= flagDisorder
+		}
+		if _, bad := impossible(r, true); bad {
+			flags |= flagImpossible
+			if rm.impossible == 0 {
+				rm.impossible = a.order + 1
+			}
+		}
+	}
+	if flags&flagAnyConflict != 0 && rm.conflict == 0 {
+		rm.conflict = a.order + 1
+	}
+	if replay {
+		flags |= flagReplay
+	}
+	if r.NotStrict {
+		flags |= flagNotStrict
+	}
+	if r.Verify.Class == verify.Repaired {
+		flags |= flagRepaired
+	}
+	if r.Line.Frame != nil && !r.Line.Canonical {
+		flags |= flagNoncanonical
+	}
+	if counts && !r.Hidden {
+		a.dealFrame(name, r)
+	}
+	if !a.mayBeParty(name, r) {
+		if rm.kept >= StepLimit {
+			rm.omitted++
+			a.limit("rows of non-parties in one deal room")
+			return
+		}
+		rm.kept++
+		flags |= flagNonParty
+	}
+	i := a.keepRow(r, flags)
+	if rm.tail == 0 {
+		rm.head = i
+	} else {
+		a.rows.at(rm.tail).next = i
+	}
+	rm.tail = i
+}
+
+// dealFrame looks at a counted row's frame for what does not wait for Finish:
+// a secret that it publishes, and a contract that lives elsewhere.
+func (a *Auditor) dealFrame(name roomName, r *Row) {
+	f := r.Line.Frame
+	if f == nil || f.Sender() != string(r.Record.From) {
+		return
+	}
+	c, ok := named(f)
+	if !ok {
+		return
+	}
+	if roomNameOf(c) != name || f.Type() == protocol.TypeAccept {
+		a.misplaced(f, r.Record.Room)
+	} else if rv, ok := f.(*protocol.Reveal); ok {
+		a.exposed(rv)
+	}
+}
+
+func roomNameOf(contract protocol.ID) (name roomName) {
+	copy(name[:], contract[:])
+	return name
+}
+
+// mayBeParty reports whether the row's sender is a party of a contract of the
+// room, or whether that cannot be told yet.
+func (a *Auditor) mayBeParty(name roomName, r *Row) bool {
+	if !r.IsDID {
+		return false
+	}
+	i := a.acceptByRoom[name]
+	if i == 0 {
+		return true
+	}
+	from := a.knownKey(r)
+	for n := 0; i != 0 && n < roomMateLimit; n++ {
+		ac := a.accepts.at(i)
+		if ac.offer == 0 || from != 0 && (from == ac.from || from == a.offers.at(ac.offer).from) {
+			return true
+		}
+		i = ac.roomMate
+	}
+	return false
+}
+
+// roomMateLimit bounds how many contracts whose ids agree in their first 64
+// bits are looked at for one row.
+const roomMateLimit = 64
+
+func (a *Auditor) addHole(rm *room, from, to uint64) {
+	if rm.holeCount >= HoleLimit {
+		h := a.holes.at(rm.holeTail)
+		h.to = to
+		a.limit("holes of one deal room")
+		return
+	}
+	i, h := a.holes.add()
+	*h = hole{from: from, to: to, order: a.order}
+	if rm.holeTail == 0 {
+		rm.holeHead = i
+	} else {
+		a.holes.at(rm.holeTail).next = i
+	}
+	rm.holeTail = i
+	rm.holeCount++
+}

@@ -1,0 +1,266 @@
+package fold
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/tclk-audit/tclk-audit/protocol"
+	"github.com/tclk-audit/tclk-audit/verify"
+)
+
+const moreContracts = 1 << 31
+
+// Finish ends the reading: call it once, after the last Add. It folds every
+// contract, so that what contracts of one offer or one statement say of each
+// other is known before any is reported.
+func (a *Auditor) Finish() {
+	if a.finished {
+		return
+	}
+	a.finished = true
+	a.dropLateOffers()
+	for _, e := range a.exposures {
+		a.expose(e.named, e.secret, e.order)
+	}
+	a.exposures = nil
+	a.paymentKeys = map[protocol.Point]uint32{}
+	for i := uint32(1); i <= a.accepts.len(); i++ {
+		ac := a.accepts.at(i)
+		if ac.flags&flagDropped != 0 {
+			continue
+		}
+		a.sum.Contracts++
+		if ac.offer == 0 {
+			a.sum.ByStatus[protocol.StatusNone]++
+			a.countOrphanRows(ac)
+			continue
+		}
+		a.foldQuick(i, ac)
+		a.sum.ByStatus[ac.result.status]++
+	}
+	a.finishRooms()
+	a.countOffers()
+}
+
+// dropLateOffers takes those accepts from the list whose offer turned up after
+// them: they opened nothing.
+func (a *Auditor) dropLateOffers() {
+	for i := uint32(1); i <= a.accepts.len(); i++ {
+		ac := a.accepts.at(i)
+		if ac.offer != 0 || ac.flags&flagDropped != 0 {
+			continue
+		}
+		if _, ok := a.offerByID[ac.ref]; ok {
+			ac.flags |= flagDropped
+			delete(a.acceptByID, ac.id)
+			a.sum.Rejected[protocol.NoContract]++
+		}
+	}
+}
+
+func (a *Auditor) foldQuick(i uint32, ac *accept) {
+	w := &a.walker
+	a.walk(w, i, dealRoom, false)
+	if !a.isRoomMate(ac) {
+		for k := range w.steps {
+			s := &w.steps[k]
+			if s.row != nil && !s.out.OK && s.out.Reason >= protocol.SenderMismatch && s.row.reason == protocol.ReasonNone && s.row.flags&flagHidden == 0 {
+				a.sum.Rejected[s.out.Reason]++
+			} else if s.row != nil && s.row.reason == protocol.SenderMismatch {
+				a.sum.Rejected[protocol.SenderMismatch]++
+			}
+		}
+	}
+	if a.boardDecides(i, ac) {
+		a.walk(w, i, boardRoom, false)
+	}
+	st := &w.state
+	ac.result = quick{status: st.Status, locked: st.Rail != "", noValue: noValue(st.Rail)}
+	if ac.result.locked {
+		a.offers.at(ac.offer).locks++
+	}
+	for _, k := range [2]protocol.Point{st.PayerKey, st.PayeeKey} {
+		if k.IsZero() {
+			continue
+		}
+		if first, ok := a.paymentKeys[k]; !ok {
+			a.paymentKeys[k] = i
+		} else if first&^moreContracts != i {
+			a.paymentKeys[k] = first | moreContracts
+		}
+	}
+}
+
+// isRoomMate reports whether another contract counts the room's refusals.
+func (a *Auditor) isRoomMate(ac *accept) bool { return ac.roomMate != 0 }
+
+func noValue(rail string) bool {
+	r, err := protocol.NormalizeRail(rail)
+	return err == nil && !r.MovesValue()
+}
+
+// boardDecides reports whether the offer-room rule hands the contract to the
+// board: one room or the other, never a union.
+func (a *Auditor) boardDecides(i uint32, ac *accept) bool {
+	if !a.opts.Rules.OfferRoom || ac.boardRows == 0 {
+		return false
+	}
+	ri, ok := a.roomByName[roomNameOf(ac.id)]
+	if !ok {
+		return true
+	}
+	offerer := a.offers.at(ac.offer).from
+	for k := a.rooms.at(ri).head; k != 0; k = a.rows.at(k).next {
+		r := a.rows.at(k)
+		if r.class == verify.Authentic && r.flags&flagHidden == 0 && (r.from == ac.from || r.from == offerer) {
+			return false
+		}
+	}
+	return true
+}
+
+// countOrphanRows counts the frames of a deal room whose offer is not in sight.
+func (a *Auditor) countOrphanRows(ac *accept) {
+	if a.isRoomMate(ac) {
+		return
+	}
+	if ri, ok := a.roomByName[roomNameOf(ac.id)]; ok {
+		a.refuseAll(a.rooms.at(ri))
+	}
+}
+
+func (a *Auditor) refuseAll(rm *room) {
+	for k := rm.head; k != 0; k = a.rows.at(k).next {
+		r := a.rows.at(k)
+		if !a.foldable(r) || r.flags&flagHidden != 0 {
+			continue
+		}
+		switch r.reason {
+		case protocol.ReasonNone:
+			a.sum.Rejected[protocol.NoContract]++
+		case protocol.SenderMismatch:
+			a.sum.Rejected[protocol.SenderMismatch]++
+		}
+	}
+}
+
+// finishRooms reports the deal rooms that no accept in sight belongs to.
+func (a *Auditor) finishRooms() {
+	for i := uint32(1); i <= a.rooms.len(); i++ {
+		rm := a.rooms.at(i)
+		if rm.head == 0 || a.liveAccept(rm.name) {
+			continue
+		}
+		a.refuseAll(rm)
+		first := a.rows.at(rm.head)
+		fd := Finding{
+			Code: NoAnchor, Room: rm.name.String(), Order: first.order,
+			Detail: "a deal room without its offer and accept: nothing in it can be judged",
+		}
+		for k := rm.head; k != 0; k = a.rows.at(k).next {
+			if r := a.rows.at(k); r.reason == protocol.ReasonNone && a.foldable(r) && r.typ > protocol.TypeAccept {
+				if c, ok := named(a.rowFrame(r)); ok && roomNameOf(c) == rm.name {
+					fd.Contract = c
+					break
+				}
+			}
+		}
+		a.found(fd)
+		for _, f := range a.roomFindings(rm, fd.Contract, nil) {
+			a.found(f)
+		}
+	}
+}
+
+func (a *Auditor) liveAccept(name roomName) bool {
+	for i := a.acceptByRoom[name]; i != 0; i = a.accepts.at(i).roomMate {
+		if a.accepts.at(i).flags&flagDropped == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// clock is the time for outlooks.
+func (a *Auditor) clock() *int64 {
+	if a.opts.NowMs != nil {
+		return a.opts.NowMs
+	}
+	return a.sum.ClockMs
+}
+
+func (a *Auditor) countOffers() {
+	now := a.clock()
+	c := &a.sum.Offers
+	for i := uint32(1); i <= a.offers.len(); i++ {
+		o := a.offers.at(i)
+		c.Total++
+		switch {
+		case o.bound != 0:
+			c.Bound++
+		case o.cancel != 0 && !a.opts.Rules.Reference:
+			c.Cancelled++
+		case now != nil && *now >= a.offerFrame(o).ExpiresMs:
+			c.Expired++
+		default:
+			c.Proposed++
+		}
+	}
+}
+
+// Contracts yields every contract in board order of its accept. Each is built
+// when it is asked for and not kept. Call it after Finish.
+func (a *Auditor) Contracts() iter.Seq[*Contract] {
+	return func(yield func(*Contract) bool) {
+		for i := uint32(1); i <= a.accepts.len(); i++ {
+			if a.accepts.at(i).flags&flagDropped != 0 {
+				continue
+			}
+			if !yield(a.contract(i)) {
+				return
+			}
+		}
+	}
+}
+
+// Find returns the ids of the contracts in sight that begin with the given
+// lower-case hex digits (without 0x), in board order; at most limit of them.
+func (a *Auditor) Find(prefix string, limit int) []protocol.ID {
+	var ids []protocol.ID
+	for i := uint32(1); i <= a.accepts.len() && len(ids) < limit; i++ {
+		ac := a.accepts.at(i)
+		if ac.flags&flagDropped != 0 {
+			continue
+		}
+		if hasHexPrefix(ac.id, prefix) && !slices.Contains(ids, ac.id) {
+			ids = append(ids, ac.id)
+		}
+	}
+	return ids
+}
+
+func hasHexPrefix(id protocol.ID, prefix string) bool {
+	const digits = "0123456789abcdef"
+	if len(prefix) > 2*len(id) {
+		return false
+	}
+	for i := 0; i < len(prefix); i++ {
+		v := id[i/2]
+		if i%2 == 0 {
+			v >>= 4
+		}
+		if prefix[i] != digits[v&15] {
+			return false
+		}
+	}
+	return true
+}
+
+// Contract returns one contract, nil where it is not in sight.
+func (a *Auditor) Contract(id protocol.ID) *Contract {
+	i, ok := a.acceptByID[id]
+	if !ok {
+		return nil
+	}
+	return a.contract(i)
+}

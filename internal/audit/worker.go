@@ -1,0 +1,330 @@
+package audit
+
+import (
+	"slices"
+
+	"github.com/tclk-audit/tclk-audit/export"
+	"github.com/tclk-audit/tclk-audit/fold"
+	"github.com/tclk-audit/tclk-audit/protocol"
+	"github.com/tclk-audit/tclk-audit/verify"
+)
+
+// The cost of repairs and hints, counted in signature checks: a fixed
+// allowance for the whole run, plus a share of what the rows of a chunk cost
+// anyway. A row that a batch settles costs about a fifth of a single check.
+// Together they stay under 0.4 of a file's plain verification.
+const (
+	repairFloor     = 16_384
+	shareOfFailed   = 0.33
+	shareOfVerified = 0.06
+)
+
+// item is one row of a chunk, judged.
+type item struct {
+	row       fold.Row
+	line      int64
+	offset    int64
+	size      int64
+	roomFrom  export.RoomFrom
+	malformed protocol.Reason // why it could not be used; the row then holds the room only
+	detail    string
+	torn      bool
+	tooLong   bool
+	hidden    bool // malformed, but usable as the reference reads it
+}
+
+// job is one chunk on its way through the pipeline. It owns all that its items
+// point into.
+type job struct {
+	input *input
+	chunk export.Chunk
+	err   error // io.EOF: the input's last job; it holds no rows
+	sum   export.Summary
+
+	items   []item
+	records []protocol.Record
+	results []verify.Result
+	at      []int // records[i] belongs to items[at[i]]
+	scratch []byte
+	done    chan struct{}
+}
+
+// input is an export.Input with what the run finds out about it.
+type input struct {
+	*export.Input
+	out       *Input
+	index     uint32
+	foundRoom string // by trying signatures
+	open      *export.Reader
+	first     *export.Chunk // already read from a stream that cannot be read twice
+	boardGen  uint64        // the first row of the board in it
+	boardSeq  uint64
+	hasBoard  bool
+}
+
+// room decides a row's room.
+func (in *input) room(row, page string) (string, export.RoomFrom) {
+	name, from := in.Input.Room(row, page)
+	switch {
+	case from != export.RoomUnknown:
+		return name, from
+	case in.foundRoom != "":
+		return in.foundRoom, export.RoomFromFound
+	case in.FallbackRoom != "":
+		return in.FallbackRoom, export.RoomFromName
+	}
+	return "", export.RoomUnknown
+}
+
+// worker judges the rows of chunks. Each has its own caches.
+type worker struct {
+	rules     fold.Rules
+	parse     export.ParseRules
+	verifier  *verify.Verifier
+	decoder   *protocol.Decoder
+	reference *protocol.Decoder
+	rooms     []string // rooms in sight, for hints
+}
+
+func newWorker(rules fold.Rules, rooms []string) *worker {
+	w := &worker{rules: rules, verifier: verify.New(), decoder: protocol.NewDecoder(rules.Decode()), rooms: rooms}
+	if rules.Reference {
+		w.parse = export.ReferenceRules()
+	} else {
+		w.reference = protocol.NewDecoder(protocol.ReferenceRules())
+	}
+	return w
+}
+
+func (w *worker) do(j *job) {
+	rows := j.chunk.Rows
+	if cap(j.items) < len(rows) {
+		j.items = make([]item, 0, len(rows)+len(rows)/8)
+		j.records = make([]protocol.Record, 0, cap(j.items))
+		j.results = make([]verify.Result, cap(j.items))
+		j.at = make([]int, 0, cap(j.items))
+	}
+	j.items, j.records, j.at = j.items[:0], j.records[:0], j.at[:0]
+	if need := 0; cap(j.scratch) == 0 {
+		for i := range rows {
+			need += len(rows[i].Bytes)
+		}
+		// Unescaped text is never longer than the row; growing in the middle
+		// would only waste the earlier piece.
+		j.scratch = make([]byte, 0, need)
+	}
+	j.scratch = j.scratch[:0]
+	for i := range rows {
+		w.parseRow(j, &rows[i])
+	}
+	j.results = j.results[:len(j.records)]
+	w.verifier.CheckBatch(j.records, j.results)
+	w.findRooms(j)
+	w.explain(j)
+	for k, i := range j.at {
+		it := &j.items[i]
+		it.row.Record, it.row.Verify = j.records[k], j.results[k]
+		w.finishRow(&it.row)
+	}
+}
+
+func (w *worker) parseRow(j *job, raw *export.RawRow) {
+	j.items = append(j.items, item{line: raw.Line, offset: raw.Offset, size: raw.Size, tooLong: raw.Kind == export.RowTooLong})
+	it := &j.items[len(j.items)-1]
+	rec := protocol.Record{Generation: raw.Generation}
+	p := raw.Parse(w.parse, &j.scratch, &rec)
+	if p.Reason != protocol.ReasonNone {
+		it.malformed, it.detail, it.torn = p.Reason, p.Detail, p.Torn
+		it.row.Record.Room, it.roomFrom = j.input.room("", raw.PageRoom)
+		if w.rules.Reference || p.Torn || it.tooLong {
+			return
+		}
+		// The reference may well read it: then the two can come to differ.
+		rec = protocol.Record{Generation: raw.Generation}
+		if p = raw.Parse(export.ReferenceRules(), &j.scratch, &rec); p.Reason != protocol.ReasonNone {
+			return
+		}
+		it.hidden = true
+	}
+	rec.Room, it.roomFrom = j.input.room(p.Room, raw.PageRoom)
+	if it.hidden && !protocol.IsDealRoom(rec.Room) {
+		it.hidden = false
+		return
+	}
+	it.row.Size, it.row.Hidden, it.row.Source = int(raw.Size)+1, it.hidden, j.input.index
+	j.records = append(j.records, rec)
+	j.at = append(j.at, len(j.items)-1)
+}
+
+// findRooms gives rows of an input whose room was only guessed another chance:
+// a dump without room members may hold the board and deal rooms together.
+func (w *worker) findRooms(j *job) {
+	tried, hits := 0, 0
+	for k := range j.results {
+		r := &j.results[k]
+		it := &j.items[j.at[k]]
+		guessed := it.roomFrom == export.RoomFromFound || it.roomFrom == export.RoomFromName || it.roomFrom == export.RoomUnknown
+		if !guessed || r.Class != verify.Invalid || r.Reason != protocol.SignatureInvalid && r.Reason != protocol.RoomName {
+			continue
+		}
+		if tried > 64 && hits*4 < tried {
+			return // this is not such a dump: the rows are just bad
+		}
+		tried++
+		rec := j.records[k]
+		for _, room := range w.likelyRooms(&rec) {
+			rec.Room = room
+			if v := w.verifier.Check(&rec); v.Class == verify.Authentic {
+				j.records[k], *r, it.roomFrom = rec, v, export.RoomFromFound
+				hits++
+				break
+			}
+		}
+	}
+}
+
+// likelyRooms are the rooms that a row's own text speaks for.
+func (w *worker) likelyRooms(rec *protocol.Record) []string {
+	rooms := make([]string, 0, 2)
+	if d := w.decoder.Decode(rec.Text); d.Frame != nil {
+		if c, ok := contractOf(d.Frame); ok {
+			if room := protocol.DealRoom(c); room != rec.Room {
+				rooms = append(rooms, room)
+			}
+		}
+	}
+	if rec.Room != protocol.BoardRoom {
+		rooms = append(rooms, protocol.BoardRoom)
+	}
+	return rooms
+}
+
+func contractOf(f protocol.Frame) (protocol.ID, bool) {
+	switch f := f.(type) {
+	case *protocol.Accept:
+		return f.Contract, true
+	case *protocol.Lock:
+		return f.Contract, true
+	case *protocol.Reveal:
+		return f.Contract, true
+	case *protocol.Refund:
+		return f.Contract, true
+	case *protocol.Cancel:
+		return f.Contract, true
+	case *protocol.Receipt:
+		return f.Contract, true
+	case *protocol.Heartbeat:
+		return f.Contract, true
+	}
+	return protocol.ID{}, false
+}
+
+// explain looks for the likely cause of each failed signature, within the
+// chunk's share of the cost.
+func (w *worker) explain(j *job) {
+	failed := 0
+	for k := range j.results {
+		if j.results[k].Reason == protocol.SignatureInvalid {
+			failed++
+		}
+	}
+	if failed == 0 {
+		return
+	}
+	b := verify.NewBudget(int(shareOfFailed*float64(failed) + shareOfVerified*float64(len(j.results)-failed)))
+	for k := range j.results {
+		if r := &j.results[k]; r.Reason == protocol.SignatureInvalid {
+			w.repair(&j.records[k], r, b)
+		}
+	}
+}
+
+func (w *worker) repair(rec *protocol.Record, r *verify.Result, b *verify.Budget) {
+	if b.Left() == 0 {
+		r.Untried = true
+		return
+	}
+	nonce, ok, untried := w.verifier.Repair(rec, b)
+	if ok {
+		r.Class, r.SignedNonce, r.Untried = verify.Repaired, nonce, false
+		return
+	}
+	r.OtherRoom, r.Untried = "", untried
+	if room, left := w.verifier.OtherRoom(rec, w.likelyRooms(rec), b); room != "" {
+		r.OtherRoom, r.Untried = room, false
+		return
+	} else if left {
+		r.Untried = true
+		return
+	}
+	if room, left := w.verifier.OtherRoom(rec, w.rooms, b); room != "" {
+		r.OtherRoom, r.Untried = room, false
+	} else {
+		r.Untried = r.Untried || left
+	}
+}
+
+// finishRow fills in what the fold wants to know of a verified row.
+func (w *worker) finishRow(r *fold.Row) {
+	r.ID = r.Record.ID()
+	r.Key, r.IsDID = verify.DecodeDID(r.Record.From)
+	r.NotStrict = r.Verify.NotStrict
+	if r.Verify.Class != verify.Authentic && r.Verify.Class != verify.Repaired {
+		return
+	}
+	r.Line = w.decoder.Decode(r.Record.Text)
+	if w.reference != nil && r.Line.Frame == nil && (r.Line.Reason == protocol.DuplicateMember || r.Line.Reason == protocol.BadField) {
+		r.Reference = w.reference.Decode(r.Record.Text)
+	}
+	if r.Hidden && r.Line.Frame == nil {
+		r.Line = r.Reference
+	}
+}
+
+// peekRoom tries to find the room of an input that nothing names, on its first
+// rows: the board, the deal rooms of the contracts that its frames name, and
+// the rooms of the other inputs.
+func (w *worker) peekRoom(in *input, rows []export.RawRow) {
+	const tryRows, tryRooms = 16, 256
+	var signed []protocol.Record
+	candidates := []string{protocol.BoardRoom}
+	add := func(room string) {
+		if len(candidates) < tryRooms && !slices.Contains(candidates, room) {
+			candidates = append(candidates, room)
+		}
+	}
+	for i := range rows {
+		if len(signed) == tryRows {
+			break
+		}
+		var scratch []byte
+		var rec protocol.Record
+		if p := rows[i].Parse(w.parse, &scratch, &rec); p.Reason != protocol.ReasonNone || rec.Sig == nil || rec.Nonce == nil {
+			continue
+		} else if _, from := in.Input.Room(p.Room, rows[i].PageRoom); from != export.RoomUnknown {
+			continue
+		}
+		signed = append(signed, rec)
+		for _, room := range w.likelyRooms(&rec) {
+			add(room)
+		}
+	}
+	if len(signed) == 0 {
+		return
+	}
+	for _, room := range w.rooms {
+		add(room)
+	}
+	if in.FallbackRoom != "" {
+		add(in.FallbackRoom)
+	}
+	for _, room := range candidates {
+		for i := range signed {
+			signed[i].Room = room
+			if w.verifier.Check(&signed[i]).Class == verify.Authentic {
+				in.foundRoom = room
+				return
+			}
+		}
+	}
+}
