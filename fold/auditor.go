@@ -82,8 +82,7 @@ type Summary struct {
 	Offers    OfferCounts
 	Contracts int64
 	ByStatus  [7]int64 // by protocol.Status; none: the offer is not in sight
-	ByVerdict [5]int64 // by Verdict
-	Receipts  int64    // counted ones
+	Receipted int64    // contracts with a receipt that counts
 	ClockMs   *int64   // the greatest time of an authentic row; nil without one
 	Limits    map[string]int64
 	Omitted   map[Code]int64 // findings beyond FindingLimit
@@ -119,7 +118,8 @@ type Auditor struct {
 	exposures  []exposure          // reveals that opened nothing known when they were read
 	elsewhere  map[elsewhereKey]uint32
 	seen       seen
-	cuts       map[uint32]bool // sources with torn or unplaced malformed rows
+	cuts       map[uint32]bool  // sources with torn or unplaced malformed rows
+	hazy       map[hazyKey]bool // sources of a deal room with malformed rows
 
 	order    uint64
 	findings []Finding
@@ -209,6 +209,7 @@ const (
 	flagImpossible
 	flagNonParty
 	flagDisorder // its seq did not rise
+	flagFiller   // no row: seq to ts are those of rows of non-parties that are not kept, size of them
 )
 
 func conflictFlags(c Conflict) flag {
@@ -239,6 +240,7 @@ type row struct {
 	from   uint32
 	next   uint32
 	size   uint32
+	source uint32
 	flags  flag
 	typ    protocol.FrameType
 	class  verify.Class
@@ -280,12 +282,16 @@ type room struct {
 	holeTail   uint32
 	holeCount  uint32
 	kept       uint32 // non-party or not yet attributable rows kept
-	omitted    uint32
 	source     uint32 // the first input with rows of it, +1
 	manySource bool
 	inSight    bool
 	conflict   uint64 // order+1 of the first row with conflicting metadata
 	impossible uint64 // order+1 of the first row that the venue cannot have stored
+}
+
+type hazyKey struct {
+	room   roomName
+	source uint32
 }
 
 type exposure struct {
@@ -341,6 +347,7 @@ func (a *Auditor) Malformed(name string, source uint32) {
 		rm := a.room(k)
 		rm.inSight = true
 		rm.track.unfilled, rm.track.unfilledSeq = a.order+1, math.MaxUint64
+		a.hazy[hazyKey{k, source}] = true
 	case name == "":
 		a.cuts[source] = true
 	}
@@ -620,8 +627,7 @@ func statementKey(s protocol.Statement) [32]byte { return sha256.Sum256(s.Bytes(
 
 // seqRules follows one row in a room's tracker. It reports a hole before the
 // row, whether its seq failed to rise, and what contradicts the row before.
-func (t *tracker) seqRules(r *Row, order uint64, fills bool) (holeFrom, holeTo uint64, disorder bool, c Conflict) {
-	seq, gen := r.Record.Seq, r.Record.Generation
+func (t *tracker) seqRules(gen, seq uint64, id protocol.RecordID, ts int64, order uint64, fills bool) (holeFrom, holeTo uint64, disorder bool, c Conflict) {
 	if !t.seen {
 		t.seen, t.first, t.firstGen = true, seq, gen
 	} else if gen == t.gen && seq <= t.last {
@@ -630,14 +636,14 @@ func (t *tracker) seqRules(r *Row, order uint64, fills bool) (holeFrom, holeTo u
 			t.disorder = order + 1
 		}
 		if seq == t.last {
-			if r.ID != t.lastRecord {
+			if id != t.lastRecord {
 				c |= ConflictRecord
-			} else if r.Record.TsMs != t.lastTs {
+			} else if ts != t.lastTs {
 				c |= ConflictTime
 			}
 		}
 	}
-	t.gen, t.last, t.lastRecord, t.lastTs = gen, seq, r.ID, r.Record.TsMs
+	t.gen, t.last, t.lastRecord, t.lastTs = gen, seq, id, ts
 	if !fills {
 		t.unfilled, t.unfilledSeq = order+1, max(t.unfilledSeq, seq)
 		return 0, 0, disorder, c

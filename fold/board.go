@@ -15,7 +15,7 @@ func (a *Auditor) addBoard(r *Row, counts, replay bool) {
 	// did:key and cannot be verified may stand where a cancel stood.
 	fills := r.Verify.Class == verify.Authentic || r.Verify.Class == verify.Repaired ||
 		r.Verify.Class == verify.Unsigned && !r.IsDID
-	from, to, disorder, conflict := a.board.seqRules(r, a.order, fills)
+	from, to, disorder, conflict := a.board.seqRules(r.Record.Generation, r.Record.Seq, r.ID, r.Record.TsMs, a.order, fills)
 	if from|to != 0 {
 		a.rowFinding(Gap, r, missing(from, to))
 	}
@@ -293,7 +293,7 @@ func (a *Auditor) keepRow(r *Row, flags flag) uint32 {
 	i, k := a.rows.add()
 	*k = row{
 		record: r.ID, seq: r.Record.Seq, gen: r.Record.Generation, ts: r.Record.TsMs, order: a.order,
-		nonce: nonceValue(r.Record.Nonce), size: uint32(r.Size), class: r.Verify.Class, reason: r.Verify.Reason, flags: flags,
+		nonce: nonceValue(r.Record.Nonce), size: uint32(r.Size), class: r.Verify.Class, reason: r.Verify.Reason, flags: flags, source: r.Source,
 	}
 	p := &a.pack
 	p.b = p.b[:0]

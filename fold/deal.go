@@ -21,7 +21,7 @@ func (a *Auditor) addDeal(name roomName, r *Row, counts, replay bool) {
 		rm.track.unfilled, rm.track.unfilledSeq = a.order+1, r.Record.Seq
 	} else {
 		fills := r.Verify.Class == verify.Authentic || r.Verify.Class == verify.Repaired
-		from, to, disorder, conflict := rm.track.seqRules(r, a.order, fills)
+		from, to, disorder, conflict := rm.track.seqRules(r.Record.Generation, r.Record.Seq, r.ID, r.Record.TsMs, a.order, fills)
 		if from|to != 0 {
 			a.addHole(rm, from, to)
 		}
@@ -56,20 +56,47 @@ func (a *Auditor) addDeal(name roomName, r *Row, counts, replay bool) {
 	}
 	if !a.mayBeParty(name, r) {
 		if rm.kept >= StepLimit {
-			rm.omitted++
 			a.limit("rows of non-parties in one deal room")
+			a.fill(rm, r)
 			return
 		}
 		rm.kept++
 		flags |= flagNonParty
 	}
-	i := a.keepRow(r, flags)
+	a.chain(rm, a.keepRow(r, flags))
+}
+
+// chain appends a kept row to its room.
+func (a *Auditor) chain(rm *room, i uint32) {
 	if rm.tail == 0 {
 		rm.head = i
 	} else {
 		a.rows.at(rm.tail).next = i
 	}
 	rm.tail = i
+}
+
+// fill notes a row that is not kept: that it stood there, for the count of
+// omitted steps and for comparing copies of the room.
+func (a *Auditor) fill(rm *room, r *Row) {
+	seq, gen := r.Record.Seq, r.Record.Generation
+	fills := r.Verify.Class == verify.Authentic || r.Verify.Class == verify.Repaired
+	if rm.tail != 0 {
+		t := a.rows.at(rm.tail)
+		if t.flags&flagFiller != 0 && t.source == r.Source && t.gen == gen && (!fills || uint64(t.ts)+1 == seq) {
+			t.size++
+			if fills {
+				t.ts = int64(seq)
+			}
+			return
+		}
+	}
+	i, k := a.rows.add()
+	*k = row{seq: seq, ts: int64(seq), gen: gen, order: a.order, source: r.Source, flags: flagFiller, size: 1}
+	if !fills {
+		k.ts-- // it fills nothing
+	}
+	a.chain(rm, i)
 }
 
 // dealFrame looks at a counted row's frame for what does not wait for Finish:

@@ -23,6 +23,11 @@ func (a *Auditor) Finish() {
 		a.expose(e.named, e.secret, e.order)
 	}
 	a.exposures = nil
+	for i := uint32(1); i <= a.rooms.len(); i++ {
+		if rm := a.rooms.at(i); rm.manySource {
+			a.mergeCopies(rm)
+		}
+	}
 	a.paymentKeys = map[protocol.Point]uint32{}
 	for i := uint32(1); i <= a.accepts.len(); i++ {
 		ac := a.accepts.at(i)
@@ -73,6 +78,12 @@ func (a *Auditor) foldQuick(i uint32, ac *accept) {
 	}
 	if a.boardDecides(i, ac) {
 		a.walk(w, i, boardRoom, false)
+	}
+	for k := range w.steps {
+		if w.steps[k].typ == protocol.TypeReceipt && w.steps[k].counted() {
+			a.sum.Receipted++
+			break
+		}
 	}
 	st := &w.state
 	ac.result = quick{status: st.Status, locked: st.Rail != "", noValue: noValue(st.Rail)}

@@ -105,6 +105,10 @@ func (j *judging) orphan() {
 	}
 	for k := j.rm.head; k != 0; k = a.rows.at(k).next {
 		r := a.rows.at(k)
+		if r.flags&flagFiller != 0 {
+			c.StepsOmitted += int(r.size)
+			continue
+		}
 		if r.flags&flagHidden != 0 || j.omit(r) {
 			continue
 		}
@@ -229,9 +233,7 @@ func (j *judging) steps(src historyOf) []Step {
 		}
 		list = append(list, j.step(s, src))
 	}
-	if src == dealRoom && j.rm != nil {
-		j.c.StepsOmitted += int(j.rm.omitted)
-	}
+	j.c.StepsOmitted += w.omitted
 	return list
 }
 
@@ -378,8 +380,12 @@ func (j *judging) asOf(src historyOf) {
 		}
 	}
 	if last != 0 {
-		if r := j.a.rows.at(last); r.flags&flagHidden == 0 {
-			j.c.AsOf = &AsOf{r.seq, r.ts}
+		// The last row that is kept whole; a hidden one or a filler says nothing.
+		for k := len(j.w.steps) - 1; k > j.w.acceptIdx; k-- {
+			if r := j.w.steps[k].row; r != nil {
+				j.c.AsOf = &AsOf{r.seq, r.ts}
+				break
+			}
 		}
 	}
 }

@@ -45,7 +45,7 @@ func (a *Auditor) roomFindings(rm *room, contract protocol.ID, j *judging) []Fin
 	for k := rm.head; k != 0; k = a.rows.at(k).next {
 		r := a.rows.at(k)
 		pos += uint64(r.size)
-		if r.flags&flagHidden != 0 {
+		if r.flags&(flagHidden|flagFiller) != 0 {
 			continue
 		}
 		transition, isCounted := counted[r.order]

@@ -32,6 +32,7 @@ type walker struct {
 	acceptIdx int
 	lockRoot  int32 // index+1 of the refusal to which later ones go back
 	endRoot   int32
+	omitted   int // rows that were not kept
 }
 
 // from which history a contract is folded
@@ -89,6 +90,10 @@ func (a *Auditor) walk(w *walker, i uint32, src historyOf, reference bool) {
 	rules.Reference = rules.Reference || reference
 	for ; head != 0; head = a.rows.at(head).next {
 		r := a.rows.at(head)
+		if r.flags&flagFiller != 0 {
+			w.omitted += int(r.size)
+			continue
+		}
 		if r.flags&flagHidden != 0 && !reference {
 			continue
 		}

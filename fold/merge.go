@@ -1,0 +1,204 @@
+package fold
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/tclk-audit/tclk-audit/protocol"
+	"github.com/tclk-audit/tclk-audit/verify"
+)
+
+// copyOf is one input's rows of a deal room, in their own order.
+type copyOf struct {
+	source uint32
+	rows   []uint32
+	next   int
+	at     place // of the next row, never falling
+	last   place
+}
+
+// place orders rows of one room.
+type place struct{ gen, seq uint64 }
+
+func (p place) compare(o place) int {
+	return cmp.Or(cmp.Compare(p.gen, o.gen), cmp.Compare(p.seq, o.seq))
+}
+
+// mergeCopies puts the rows of a deal room that came from several inputs into
+// one order, by generation and seq, the same record at the same place once.
+// Each input keeps its own order. What the copies say against each other is
+// marked on the rows.
+func (a *Auditor) mergeCopies(rm *room) {
+	copies := a.copies(rm)
+	orders := make([]uint64, 0, 16)
+	var merged []uint32
+	for {
+		var c *copyOf
+		for i := range copies {
+			if o := &copies[i]; o.next < len(o.rows) && (c == nil || o.at.compare(c.at) < 0) {
+				c = o
+			}
+		}
+		if c == nil {
+			break
+		}
+		i := c.rows[c.next]
+		r := a.rows.at(i)
+		at := place{r.gen, r.seq}
+		inOrder := at == c.at
+		a.advance(c)
+		orders = append(orders, r.order)
+		if inOrder && r.flags&(flagHidden|flagFiller) == 0 {
+			for k := range copies {
+				if o := &copies[k]; o != c {
+					a.compareCopies(rm, r, at, o)
+				}
+			}
+		}
+		merged = append(merged, i)
+	}
+	slices.Sort(orders)
+	rm.head, rm.tail = 0, 0
+	rm.holeHead, rm.holeTail, rm.holeCount = 0, 0, 0
+	rm.conflict, rm.impossible = 0, 0
+	rm.track = tracker{}
+	order := a.order
+	for n, i := range merged {
+		r := a.rows.at(i)
+		r.next, r.order = 0, orders[n]
+		a.chain(rm, i)
+		a.order = r.order
+		a.retrack(rm, r)
+	}
+	a.order = order
+	for i := range copies {
+		c := &copies[i]
+		if a.hazy[hazyKey{rm.name, c.source}] && c.last.compare(place{rm.track.topGen, rm.track.top}) >= 0 {
+			// The copy that reaches furthest has rows that could not be read.
+			rm.track.unfilled, rm.track.unfilledSeq = order+1, math.MaxUint64
+		}
+	}
+}
+
+// copies takes a room's rows apart by input. Where only one generation is
+// known, the rows that do not say belong to it.
+func (a *Auditor) copies(rm *room) []copyOf {
+	var copies []copyOf
+	index := map[uint32]int{}
+	gens := map[uint64]bool{}
+	for i := rm.head; i != 0; i = a.rows.at(i).next {
+		r := a.rows.at(i)
+		k, ok := index[r.source]
+		if !ok {
+			k = len(copies)
+			index[r.source] = k
+			copies = append(copies, copyOf{source: r.source})
+		}
+		copies[k].rows = append(copies[k].rows, i)
+		if r.gen != 0 {
+			gens[r.gen] = true
+		}
+	}
+	if len(gens) == 1 {
+		for g := range gens {
+			for i := rm.head; i != 0; i = a.rows.at(i).next {
+				a.rows.at(i).gen = g
+			}
+		}
+	}
+	for k := range copies {
+		c := &copies[k]
+		for _, i := range c.rows {
+			r := a.rows.at(i)
+			to := r.seq
+			if r.flags&flagFiller != 0 {
+				to = max(to, uint64(r.ts))
+			}
+			if p := (place{r.gen, to}); p.compare(c.last) > 0 {
+				c.last = p
+			}
+		}
+		c.at = place{a.rows.at(c.rows[0]).gen, a.rows.at(c.rows[0]).seq}
+	}
+	return copies
+}
+
+func (a *Auditor) advance(c *copyOf) {
+	c.next++
+	if c.next < len(c.rows) {
+		r := a.rows.at(c.rows[c.next])
+		if p := (place{r.gen, r.seq}); p.compare(c.at) > 0 {
+			c.at = p
+		}
+	}
+}
+
+// compareCopies looks at the place of r in another copy: the same record there
+// is dropped, another one contradicts, and so does none where that copy goes
+// on before and after.
+func (a *Auditor) compareCopies(rm *room, r *row, at place, o *copyOf) {
+	if o.next < len(o.rows) {
+		other := a.rows.at(o.rows[o.next])
+		if (place{other.gen, other.seq}) == at && other.flags&(flagHidden|flagFiller) == 0 {
+			if other.record == r.record {
+				if other.ts != r.ts {
+					r.flags |= flagConflictTime
+				}
+				a.advance(o)
+				return
+			}
+			r.flags |= flagConflictRecord
+			other.flags |= flagConflictRecord
+			return
+		}
+	}
+	if a.hazy[hazyKey{rm.name, o.source}] || o.next == 0 || o.next >= len(o.rows) {
+		return
+	}
+	before, after := a.rows.at(o.rows[o.next-1]), a.rows.at(o.rows[o.next])
+	to := before.seq
+	if before.flags&flagFiller != 0 {
+		to = max(to, uint64(before.ts))
+	}
+	if (place{before.gen, to}).compare(at) < 0 && at.compare(place{after.gen, after.seq}) < 0 && before.gen == after.gen {
+		r.flags |= flagConflictMissing
+	}
+}
+
+// retrack follows one row of the merged order.
+func (a *Auditor) retrack(rm *room, r *row) {
+	if r.flags&flagHidden != 0 {
+		rm.track.unfilled, rm.track.unfilledSeq = r.order+1, r.seq
+		return
+	}
+	if r.flags&flagFiller != 0 {
+		to := uint64(r.ts)
+		if to < r.seq {
+			return // it fills nothing
+		}
+		if r.seq > rm.track.last || !rm.track.seen {
+			if from, to, _, _ := rm.track.seqRules(r.gen, r.seq, protocol.RecordID{}, 0, r.order, true); from|to != 0 {
+				a.addHole(rm, from, to)
+			}
+		}
+		rm.track.top = max(rm.track.top, to)
+		return
+	}
+	fills := r.class == verify.Authentic || r.class == verify.Repaired
+	from, to, disorder, conflict := rm.track.seqRules(r.gen, r.seq, r.record, r.ts, r.order, fills)
+	if from|to != 0 {
+		a.addHole(rm, from, to)
+	}
+	r.flags &^= flagDisorder
+	if disorder {
+		r.flags |= flagDisorder
+	}
+	r.flags |= conflictFlags(conflict)
+	if r.flags&flagAnyConflict != 0 && rm.conflict == 0 {
+		rm.conflict = r.order + 1
+	}
+	if r.flags&flagImpossible != 0 && rm.impossible == 0 {
+		rm.impossible = r.order + 1
+	}
+}
