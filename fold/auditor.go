@@ -317,6 +317,7 @@ func New(o Options) *Auditor {
 		statements:   map[[32]byte]uint32{},
 		elsewhere:    map[elsewhereKey]uint32{},
 		cuts:         map[uint32]bool{},
+		hazy:         map[hazyKey]bool{},
 	}
 	a.sum.Rejected = map[protocol.Reason]int64{}
 	a.sum.Limits = map[string]int64{}

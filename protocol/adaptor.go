@@ -9,22 +9,22 @@ import (
 	"github.com/decred/dcrd/dcrec/secp256k1/v4"
 )
 
-// Schnorr adaptor signatures (SPEC §3.3).
+// Signature is a completed Schnorr signature, a nonce point and a scalar: what a
+// settlement rail sees, and what an adaptor [PreSignature] becomes (SPEC §3.3).
 //
-// UNAUDITED. This is reference cryptography to show and to check the cycle of
-// pre-sign, adapt and extract; it is not constant-time, and no value should
-// ride on it (SPEC §7). It is full Schnorr over secp256k1 with compressed
-// 33-byte points, not BIP-340. With key x, public key P = x·G, statement
-// Y = y·G, random k and R = k·G:
+// UNAUDITED. The adaptor functions of this package are reference cryptography,
+// there to show and to check the cycle of pre-sign, adapt and extract. They are
+// not constant-time, and no value should ride on them (SPEC §7).
+//
+// They are full Schnorr over secp256k1 with compressed 33-byte points, not
+// BIP-340. With key x, public key P = x·G, statement Y = y·G, a random k and
+// R = k·G:
 //
 //	c   = sha256(R+Y ‖ P ‖ message) mod n
-//	pre = (R, k + c·x)            s·G = R + c·P
-//	sig = (R+Y, k + c·x + y)      s·G = R+Y + c·P
+//	pre = (R,   k + c·x)        s·G = R + c·P
+//	sig = (R+Y, k + c·x + y)    s·G = R+Y + c·P
 //
-// Whoever holds both learns y as their difference.
-
-// Signature is a completed Schnorr signature: a nonce point and a scalar. It is
-// the form that a settlement rail sees.
+// Whoever holds both learns y as the difference of their scalars.
 type Signature struct {
 	Nonce Point
 	S     Scalar
@@ -42,7 +42,7 @@ func challenge(nonce, pub Point, msg []byte) secp256k1.ModNScalar {
 }
 
 // PreSign makes the payer's adaptor pre-signature over a rail's claim message
-// under a point lock's statement (SPEC §3.3). UNAUDITED, see [PreSignature].
+// under a point lock's statement (SPEC §3.3). UNAUDITED, see [Signature].
 // The holder of the statement's witness completes it with [Adapt]. key must be
 // in 1 … n−1 and statement on the curve. r must be a cryptographic random
 // source; its bytes are hashed together with the key and the message, so that
@@ -107,7 +107,7 @@ func VerifyPreSignature(pub Point, msg []byte, statement Point, pre PreSignature
 }
 
 // VerifySignature reports whether sig is a Schnorr signature by pub over msg,
-// in the form that [Adapt] makes. UNAUDITED, see [PreSignature]. Points off the
+// in the form that [Adapt] makes. UNAUDITED, see [Signature]. Points off the
 // curve and scalars outside 1 … n−1 are false.
 func VerifySignature(pub Point, msg []byte, sig Signature) bool {
 	return schnorrHolds(pub, msg, sig.Nonce, sig.Nonce, sig.S)
@@ -136,7 +136,7 @@ func schnorrHolds(pub Point, msg []byte, full, nonce Point, s Scalar) bool {
 }
 
 // Adapt completes a pre-signature with the witness of its statement
-// (SPEC §3.3). UNAUDITED, see [PreSignature]. It does not know the payer's key
+// (SPEC §3.3). UNAUDITED, see [Signature]. It does not know the payer's key
 // or the message: the payee runs [VerifyPreSignature] before it relies on a
 // pre-signature. A witness outside 1 … n−1 or a malformed pre-signature is an
 // error.

@@ -9,8 +9,9 @@ import (
 )
 
 // BuildError is why a builder refused its arguments: the reason for which a
-// reader would reject the frame, and the particulars in Err. Test Err with
-// errors.Is against ErrUnknownRail and its kin.
+// reader would reject the frame, and the particulars in Err, without a
+// stranger's text. errors.Is finds ErrUnknownRail and its kin in it. A builder's
+// only other error is that of its random source.
 type BuildError struct {
 	Type   FrameType // the frame that was to be built; accept for NewLockTerms
 	Reason Reason
@@ -32,10 +33,11 @@ func refuse(t FrameType, r Reason, detail string) error {
 // finish lets the encoder judge every field, so that a frame from a builder can
 // always be emitted.
 func finish(f Frame) error {
-	if _, err := Encode(f); err != nil {
-		return fmt.Errorf("protocol: build %s: %w", f.Type(), err)
+	_, err := Encode(f)
+	if enc, ok := errors.AsType[*EncodeError](err); ok {
+		return refuse(f.Type(), enc.Reason, enc.Detail)
 	}
-	return nil
+	return err
 }
 
 // mintNonce returns 16 lower-case hex digits. Nonces keep two frames from
@@ -205,13 +207,8 @@ func NewLock(t LockTerms, rail, ref string, presig *PreSignature) (*Lock, error)
 	}
 	l := &Lock{From: t.Payer, Contract: t.Contract, Rail: rail, Ref: ref}
 	if presig != nil {
-		switch {
-		case t.Lock != LockPoint:
+		if t.Lock != LockPoint {
 			return nil, refuse(TypeLock, BadField, "a pre-signature belongs to a point lock")
-		case !presig.Nonce.Valid():
-			return nil, refuse(TypeLock, PointInvalid, "the pre-signature's nonce is not a point on the curve")
-		case !presig.S.Valid():
-			return nil, refuse(TypeLock, BadField, "the pre-signature's scalar is 0 or not below the group order")
 		}
 		copied := *presig
 		l.Presig = &copied

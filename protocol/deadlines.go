@@ -48,9 +48,6 @@ type DeadlineTolerance struct {
 	ClaimWindowMs int64
 }
 
-// maxExactMs is the largest time that a frame carries, 2^53−1.
-const maxExactMs = 1<<53 - 1
-
 // ValidateDeadlines judges an offer's deadlines at nowMs, the party's own clock
 // in Unix ms, before the party commits to it (SPEC §3.1, §7). It returns every
 // problem found, nil when there is none. Only the first two kinds make an offer
@@ -58,13 +55,13 @@ const maxExactMs = 1<<53 - 1
 // sets its own tolerance.
 func ValidateDeadlines(o *Offer, nowMs int64, t DeadlineTolerance) []DeadlineProblem {
 	for _, ms := range [...]int64{o.ClaimByMs, o.RefundAfterMs, o.ExpiresMs} {
-		if ms < 1 || ms > maxExactMs {
+		if ms < 1 || ms > maxExact {
 			return []DeadlineProblem{DeadlineOutOfRange}
 		}
 	}
 	// Inside these bounds no difference below can overflow.
-	nowMs = min(max(nowMs, 0), maxExactMs)
-	margin := min(max(t.MarginMs, 0), maxExactMs)
+	nowMs = min(max(nowMs, 0), maxExact)
+	margin := max(t.MarginMs, 0)
 
 	var problems []DeadlineProblem
 	if window := o.RefundAfterMs - o.ClaimByMs; window <= 0 {

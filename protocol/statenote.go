@@ -24,12 +24,11 @@ func ParseStateNote(value string) (StateNoteValue, bool) {
 	if hasRef && !isRailRef(ref) {
 		return StateNoteValue{}, false
 	}
-	for s := Proposed; s <= Cancelled; s++ {
-		if s.String() == word {
-			return StateNoteValue{Status: s, RailRef: ref}, true
-		}
+	status := ParseStatus(word)
+	if status == StatusNone {
+		return StateNoteValue{}, false
 	}
-	return StateNoteValue{}, false
+	return StateNoteValue{Status: status, RailRef: ref}, true
 }
 
 // FormatStateNote writes the value of a state note, the inverse of

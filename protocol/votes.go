@@ -8,6 +8,8 @@ import (
 	"io"
 )
 
+const voteDomain = "FLOP::tclk::v1|vote|"
+
 // maxVerdict bounds a verdict, in bytes.
 const maxVerdict = 256
 
@@ -31,7 +33,7 @@ func VoteCommitment(contract ID, verdict, salt string) (string, error) {
 	if _, ok := ParseSecret(salt); !ok {
 		return "", errors.New("protocol: commit to a vote: the salt must be 0x and 64 lower-case hex digits; mint it with GenerateSalt")
 	}
-	sum := sha256.Sum256([]byte("FLOP::tclk::v1|vote|" + contract.String() + "|" + verdict + "|" + salt))
+	sum := sha256.Sum256([]byte(voteDomain + contract.String() + "|" + verdict + "|" + salt))
 	return "0x" + hex.EncodeToString(sum[:]), nil
 }
 

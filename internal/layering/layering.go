@@ -26,7 +26,9 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -272,7 +274,7 @@ func (c *checker) pureFile(fset *token.FileSet, f *ast.File, row Row) {
 	names := map[string]string{} // local name of an import → its path
 	for _, spec := range f.Imports {
 		path := importPath(spec)
-		name := path[strings.LastIndex(path, "/")+1:]
+		name := packageName(path)
 		if spec.Name != nil {
 			name = spec.Name.Name
 		}
@@ -414,9 +416,21 @@ func (c *checker) hidden(dirs map[string]bool) error {
 type noImports struct{}
 
 func (noImports) Import(path string) (*types.Package, error) {
-	p := types.NewPackage(path, path[strings.LastIndex(path, "/")+1:])
+	p := types.NewPackage(path, packageName(path))
 	p.MarkComplete()
 	return p, nil
+}
+
+var majorVersion = regexp.MustCompile(`^v[0-9]+$`)
+
+// packageName guesses the name of a package from its path: the last element
+// that is not a major version. It is right for the standard library.
+func packageName(importPath string) string {
+	name := path.Base(importPath)
+	if majorVersion.MatchString(name) {
+		name = path.Base(path.Dir(importPath))
+	}
+	return name
 }
 
 // rootIdent returns x for x, x.f, x[i], *x, x[i:j] and any mix of them.

@@ -80,11 +80,13 @@ func TestCleanModule(t *testing.T) {
 import (
 	"errors"
 	"io"
+	"math/rand/v2"
 	secp "github.com/decred/dcrd/dcrec/secp256k1/v4"
 )
 var ErrX = errors.New("x")
 var table = map[int]int{1: 2}
 var order [4]byte
+var stream = rand.NewChaCha8
 func init() { order[1] = 1; table[3] = 4 }
 type T struct{ table int }
 func F(r io.Reader) (int, error) {
@@ -171,6 +173,7 @@ func TestSeededViolations(t *testing.T) {
 		{"print to stdout", "protocol/x.go", pure(`"fmt"`, `func f() { fmt.Println("x") }`), Effect, "protocol/x.go:5"},
 		{"print builtin", "protocol/x.go", pure("", `func f() { println("x") }`), Effect, "protocol/x.go:5"},
 		{"more of io than the reader", "protocol/x.go", pure(`"io"`, `func f(w io.Writer) {}`), Effect, "protocol/x.go:5"},
+		{"randomness that the runtime seeds", "protocol/x.go", pure(`"math/rand/v2"`, `var n = rand.IntN(3)`), Effect, "protocol/x.go:5"},
 		{"dot import", "protocol/x.go", pure(`. "fmt"`, ""), Effect, "protocol/x.go:3"},
 
 		{"now", "protocol/x.go", pure(`"time"`, "var _ = time.Now()"), Clock, "protocol/x.go:5"},

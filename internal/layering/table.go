@@ -117,6 +117,7 @@ var pureStd = []string{
 	"math",
 	"math/big",
 	"math/bits",
+	"math/rand/v2",
 	"slices",
 	"sort",
 	"strconv",
@@ -126,10 +127,12 @@ var pureStd = []string{
 	"unicode/utf8",
 }
 
-// pureOnly narrows a package of pureStd to the names listed: of io, the reader
-// that randomness comes from, and reading it.
+// pureOnly narrows a package of pureStd to the names listed. Of io: the reader
+// that randomness comes from, and reading it. Of math/rand/v2: the stream that
+// a seed alone determines, never the generators that the runtime seeds.
 var pureOnly = map[string][]string{
-	"io": {"Reader", "ReadFull", "EOF", "ErrUnexpectedEOF"},
+	"io":           {"Reader", "ReadFull", "EOF", "ErrUnexpectedEOF"},
+	"math/rand/v2": {"ChaCha8", "NewChaCha8"},
 }
 
 // effectNames are functions of allowed packages that reach a terminal or a

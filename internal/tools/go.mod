@@ -1,3 +1,5 @@
+// The tools that check this repository, pinned. They are a module of their own
+// so that what they depend on never enters the program's go.mod.
 module github.com/tclk-audit/tclk-audit/internal/tools
 
 go 1.26.0
