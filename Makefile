@@ -1,0 +1,116 @@
+# make demo    build the tool and audit the bundled export
+# make test    everything that CI runs
+# make help    the other targets
+#
+# Needs Go, git and make. Go modules come from the module proxy; nothing else
+# is fetched or installed. The race detector needs a C compiler and is left
+# out, with a word about it, where there is none.
+
+GO ?= go
+PKG := ./...
+
+# Time for each fuzz target: `make fuzz`, and the short run in `make test`.
+FUZZTIME ?= 10m
+SMOKETIME ?= 3s
+# Only the fuzz targets whose name matches this regular expression.
+FUZZ ?=
+
+# The race detector looks for data races, which the short tests reach as well.
+RACEFLAGS ?= -short
+BENCHFLAGS ?=
+
+# The export of `make demo`, the contract it explains (empty: the first one)
+# and the exit codes it must end with.
+DEMO_DIR ?= $(firstword $(wildcard testdata/demo) testdata/cases/01-clean-claimed)
+DEMO_CONTRACT ?=
+DEMO_EXIT ?= 0
+DEMO_EXPLAIN_EXIT ?= $(DEMO_EXIT)
+
+# Stages of `make test` run one at a time, in order, also under -j.
+.NOTPARALLEL:
+.PHONY: help build demo test bench fuzz lint docs clean \
+	test-setup test-build test-unit test-tools test-race test-fuzz test-vuln test-docs test-demo test-novoi
+
+say = @printf '\n== %s %s\n' "$$(date +%H:%M:%S)"
+
+help:
+	@echo 'make build   the program, as bin/tclk-audit'
+	@echo 'make demo    build it and audit the bundled export'
+	@echo 'make test    everything that CI runs: build, tests, linters, race, fuzz, vulnerabilities, docs'
+	@echo 'make bench   speed and memory; BENCHFLAGS=... are passed on'
+	@echo 'make fuzz    each fuzz target in turn; FUZZTIME=10m each, FUZZ=REGEXP to choose'
+	@echo 'make lint    the linters and the layering rule alone (make test has them)'
+	@echo 'make docs    write the man pages and shell completions under docs/cli again'
+	@echo 'make clean   remove what these targets made in this folder'
+
+build:
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/tclk-audit
+
+demo: build
+	@sh internal/tools/demo.sh bin/tclk-audit $(DEMO_DIR) $(DEMO_EXIT) $(DEMO_EXPLAIN_EXIT) $(DEMO_CONTRACT)
+
+test: test-setup test-build test-unit test-tools test-race test-fuzz test-vuln test-docs test-demo test-novoi
+
+test-setup:
+	$(say) 'setup: what runs here'
+	@$(GO) version
+	@git --version
+
+test-build:
+	$(say) 'build: all packages and the program, without cgo'
+	@CGO_ENABLED=0 $(GO) build $(PKG)
+	@CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/tclk-audit
+
+test-unit:
+	$(say) 'test: all packages; with gofmt, vet, staticcheck, go mod tidy and layering'
+	@$(GO) test $(PKG)
+
+test-tools:
+	$(say) 'tools: the tests of the programs that the next stages run'
+	@$(GO) test -C internal/tools ./...
+
+test-race:
+	$(say) 'race: the same tests under the race detector, without the linters'
+	@if ! CGO_ENABLED=1 $(GO) build runtime/cgo 2>/dev/null; then \
+		echo "SKIPPED: the race detector needs a C compiler with its headers; $$($(GO) env CC) cannot build runtime/cgo"; \
+	else \
+		CGO_ENABLED=1 $(GO) test -race $(RACEFLAGS) $$($(GO) list $(PKG) | grep -v -e /internal/lint -e /internal/layering); \
+	fi
+
+test-fuzz:
+	$(say) 'fuzz: each target for $(SMOKETIME)'
+	@$(GO) run -C internal/tools ./fuzz -time $(SMOKETIME) ../..
+
+test-vuln:
+	$(say) 'vulnerabilities: govulncheck with the database of the module proxy'
+	@$(GO) run -C internal/tools ./vulncheck ../..
+
+test-docs:
+	$(say) 'docs: man pages and completions are those of the program'
+	@rm -rf .tools/cli
+	@bin/tclk-audit docs .tools/cli
+	@git --no-pager diff --no-index --exit-code docs/cli .tools/cli || { echo 'docs/cli is not what the program writes; run: make docs'; exit 1; }
+
+test-demo:
+	$(say) 'demo: the bundled export'
+	@sh internal/tools/demo.sh bin/tclk-audit $(DEMO_DIR) $(DEMO_EXIT) $(DEMO_EXPLAIN_EXIT) $(DEMO_CONTRACT)
+
+test-novoi:
+	$(say) 'novoi: signatures without curve25519-voi'
+	@$(GO) test -tags novoi ./verify
+
+bench:
+	$(GO) run ./internal/bench $(BENCHFLAGS)
+
+fuzz:
+	$(GO) run -C internal/tools ./fuzz -time $(FUZZTIME) -run '$(FUZZ)' ../..
+
+lint:
+	$(GO) test ./internal/lint ./internal/layering
+
+docs: build
+	rm -rf docs/cli
+	bin/tclk-audit docs docs/cli
+
+clean:
+	rm -rf bin .tools
