@@ -28,7 +28,7 @@ const (
 	PendingLimit = 1 << 16
 	// SeenLimit bounds the memory of records already seen, by which replays
 	// are told: at least this many rows back.
-	SeenLimit = 1 << 20
+	SeenLimit = seenSlots / 4 * 3
 	// nonceWindow is how far back the venue compares a key's nonces, in bytes
 	// of rows.
 	nonceWindow = 1 << 20
@@ -102,20 +102,25 @@ type Auditor struct {
 	keyList slab[[32]byte]
 	dids    []string
 
-	offers       slab[offer]
-	offerByID    map[protocol.ID]uint32
-	accepts      slab[accept]
-	acceptByID   map[protocol.ID]uint32
-	rooms        slab[room]
-	roomByName   map[roomName]uint32
-	acceptByRoom map[roomName]uint32 // the newest accept with that deal room, chained by accept.roomMate
-	rows         slab[row]
-	holes        slab[hole]
+	offers      slab[offer]
+	offerIndex  map[uint64]uint32 // first eight bytes of the id → the newest such offer, chained by offer.chain
+	accepts     slab[accept]
+	acceptIndex map[uint64]uint32 // likewise: a contract id begins with the name of its deal room
+	boards      slab[onBoard]
+	orphans     map[uint32]protocol.ID    // the offers that orphaned accepts name
+	acceptKeys  map[uint32]protocol.Point // payment keys of accepts
+	closings    map[uint32]closing        // by offer
+	exposedBy   map[uint32]uint64         // by accept: order+1 of a reveal in sight that opens its statement
+	texts       map[uint64]ref            // stored lines of offers and accepts, by order
+	rooms       slab[room]
+	roomByName  map[roomName]uint32
+	rows        slab[row]
+	holes       slab[hole]
 
 	board      tracker
 	window     window
-	statements map[[32]byte]uint32 // sha256 of a statement → the newest accept with it
-	exposures  []exposure          // reveals that opened nothing known when they were read
+	statements map[uint64]uint32 // first eight bytes of a statement's sha256 → the newest such accept
+	exposures  []exposure        // reveals that opened nothing known when they were read
 	elsewhere  map[elsewhereKey]uint32
 	seen       seen
 	cuts       map[uint32]bool  // sources with torn or unplaced malformed rows
@@ -127,10 +132,14 @@ type Auditor struct {
 	sum      Summary
 	finished bool
 
+	words       words
 	pack        packer
 	scratch     frames
 	walker      walker
 	nonces      map[uint32]nonceMark
+	claimed     map[uint64]uint32 // statement key → claimed contracts
+	payerLocks  map[payerLock]uint32
+	boardHoles  []uint64                  // orders of the board's holes; only kept under the offer-room rule
 	paymentKeys map[protocol.Point]uint32 // → the first accept with it; the top bit: there are more
 	elsewhereBy map[protocol.ID][]elsewhere
 }
@@ -138,54 +147,61 @@ type Auditor struct {
 // roomName is the 16 hex digits of a deal room's name as 8 bytes.
 type roomName [8]byte
 
+// offer is one offer in sight. Its frame is packed in the arena.
 type offer struct {
 	id          protocol.ID
 	record      protocol.RecordID
-	seq, gen    uint64
+	seq         uint64
 	ts          int64
 	order       uint64
-	holes       uint64 // holes of the board before this row
 	body        ref
-	text        ref
+	gen         uint32
+	holes       uint32 // holes of the board before this row
+	chain       uint32 // another offer whose id begins alike
 	from        uint32
 	bound       uint32 // the first valid accept
 	first, last uint32 // its listed accepts, chained by accept.sibling
-	cancel      uint32 // the row that cancelled it
-	receipt     uint32 // a receipt for the cancelled offer
 	locks       uint32 // accepts of it with a counted lock
 	flags       flag
 }
 
+// closing is what closed an offer before an accept: rows of the board.
+type closing struct {
+	cancel  uint32
+	receipt uint32
+}
+
+// accept is one listed contract.
 type accept struct {
 	id        protocol.ID
 	record    protocol.RecordID
-	ref       protocol.ID // the offer's id
 	statement protocol.Statement
-	key       protocol.Point
-	seq, gen  uint64
+	seq       uint64
 	ts        int64
 	order     uint64
-	holes     uint64
-	text      ref
-	offer     uint32 // 0: not in sight
+	gen       uint32
+	holes     uint32
+	chain     uint32 // an older accept with the same deal room, which its id begins with
+	offer     uint32 // 0: not in sight, see Auditor.orphans
 	from      uint32
 	sibling   uint32
-	sameStmt  uint32 // an older accept with the same statement
-	boardHead uint32 // the board's frames of parties, for the shadow
-	boardTail uint32
-	boardRows uint32 // the board's frames that name it, by anybody
-	boardKept uint32
-	roomMate  uint32 // another accept with the same deal room
-	exposedBy uint64 // order+1 of a reveal in sight that opens its statement
+	sameStmt  uint32 // an older accept with a statement that hashes alike
+	board     uint32 // its frames on the board
 	flags     flag
 	result    quick
 }
 
+// onBoard is the frames of a contract that stand on the board.
+type onBoard struct {
+	head, tail uint32 // those of parties, for the shadow
+	rows       uint32 // by anybody
+	kept       uint32
+}
+
 // quick is what Finish learns of each contract before any is reported.
 type quick struct {
-	status  protocol.Status
-	locked  bool // a lock counted
-	noValue bool
+	status protocol.Status
+	locked bool // a lock counted
 }
 
 type flag uint32
@@ -208,6 +224,7 @@ const (
 	flagNick     // the sender is a nickname, kept in the body
 	flagImpossible
 	flagNonParty
+	flagLost     // accept: it stood before its offer's row, whose first sighting may be lost
 	flagDisorder // its seq did not rise
 	flagFiller   // no row: seq to ts are those of rows of non-parties that are not kept, size of them
 )
@@ -265,6 +282,8 @@ type tracker struct {
 	last        uint64
 	lastTs      int64
 	lastRecord  protocol.RecordID
+	lastOrder   uint64
+	beforeOrder uint64 // of the row before
 	top         uint64 // greatest seq filled in this generation
 	topGen      uint64
 	lastFilled  uint64 // order of the last row that filled
@@ -281,13 +300,16 @@ type room struct {
 	holeHead   uint32
 	holeTail   uint32
 	holeCount  uint32
-	kept       uint32 // non-party or not yet attributable rows kept
+	kept       uint32 // rows of non-parties kept
 	source     uint32 // the first input with rows of it, +1
 	manySource bool
 	inSight    bool
 	conflict   uint64 // order+1 of the first row with conflicting metadata
 	impossible uint64 // order+1 of the first row that the venue cannot have stored
 }
+
+// payerLock counts one payer's counted locks on one offer's contracts.
+type payerLock struct{ offer, payer uint32 }
 
 type hazyKey struct {
 	room   roomName
@@ -308,16 +330,21 @@ type elsewhereKey struct {
 // New returns an empty auditor.
 func New(o Options) *Auditor {
 	a := &Auditor{
-		opts:         o,
-		keys:         map[[32]byte]uint32{},
-		offerByID:    map[protocol.ID]uint32{},
-		acceptByID:   map[protocol.ID]uint32{},
-		roomByName:   map[roomName]uint32{},
-		acceptByRoom: map[roomName]uint32{},
-		statements:   map[[32]byte]uint32{},
-		elsewhere:    map[elsewhereKey]uint32{},
-		cuts:         map[uint32]bool{},
-		hazy:         map[hazyKey]bool{},
+		opts:        o,
+		keys:        map[[32]byte]uint32{},
+		offerIndex:  map[uint64]uint32{},
+		acceptIndex: map[uint64]uint32{},
+		orphans:     map[uint32]protocol.ID{},
+		acceptKeys:  map[uint32]protocol.Point{},
+		closings:    map[uint32]closing{},
+		exposedBy:   map[uint32]uint64{},
+		texts:       map[uint64]ref{},
+		words:       newWords(),
+		roomByName:  map[roomName]uint32{},
+		statements:  map[uint64]uint32{},
+		elsewhere:   map[elsewhereKey]uint32{},
+		cuts:        map[uint32]bool{},
+		hazy:        map[hazyKey]bool{},
 	}
 	a.sum.Rejected = map[protocol.Reason]int64{}
 	a.sum.Limits = map[string]int64{}
@@ -463,9 +490,16 @@ func (a *Auditor) Add(r *Row) {
 		ts := r.Record.TsMs
 		a.sum.ClockMs = &ts
 	}
-	replay := a.seen.add(r.ID)
-	if replay {
-		a.sum.Duplicate++
+	// An id does not cover the signature: a spoilt copy is no record.
+	replay := false
+	if r.Verify.Class == verify.Authentic || r.Verify.Class == verify.Repaired {
+		var full bool
+		if replay, full = a.seen.add(prefix(r.ID[:])); full {
+			a.limit("records remembered for replays")
+		}
+		if replay {
+			a.sum.Duplicate++
+		}
 	}
 	if counts {
 		switch {
@@ -582,14 +616,12 @@ func named(f protocol.Frame) (protocol.ID, bool) {
 	return protocol.ID{}, false
 }
 
-// exposed marks the contracts whose statement a published secret opens. Where
-// the reveal's contract is not known yet it is looked at again in Finish.
+// exposed marks the contracts whose statement a published secret opens. It is
+// looked at again in Finish, for contracts that come later.
 func (a *Auditor) exposed(f *protocol.Reveal) {
-	if a.expose(f.Contract, f.Secret, a.order) {
-		return
-	}
+	a.expose(f.Contract, f.Secret, a.order)
 	if len(a.exposures) >= PendingLimit {
-		a.limit("reveals of unknown contracts")
+		a.limit("reveals remembered for later contracts")
 		return
 	}
 	a.exposures = append(a.exposures, exposure{f.Secret, f.Contract, a.order})
@@ -600,11 +632,11 @@ func (a *Auditor) exposed(f *protocol.Reveal) {
 // on the contract that the reveal names.
 func (a *Auditor) expose(contract protocol.ID, secret protocol.Secret, order uint64) bool {
 	hit := a.exposeAll(protocol.HashStatement(sha256.Sum256(secret[:])), order)
-	i, ok := a.acceptByID[contract]
-	if !ok {
+	i := a.findAccept(&contract)
+	if i == 0 {
 		return hit
 	}
-	if ac := a.accepts.at(i); ac.exposedBy == 0 && ac.statement.Kind() == protocol.LockPoint && ac.statement.Opens(secret) {
+	if ac := a.accepts.at(i); a.exposedBy[i] == 0 && ac.statement.Kind() == protocol.LockPoint && ac.statement.Opens(secret) {
 		a.exposeAll(ac.statement, order)
 	}
 	return true
@@ -612,31 +644,63 @@ func (a *Auditor) expose(contract protocol.ID, secret protocol.Secret, order uin
 
 // exposeAll marks every accept with the statement.
 func (a *Auditor) exposeAll(st protocol.Statement, order uint64) bool {
-	i, ok := a.statements[statementKey(st)]
-	for n := 0; i != 0 && n < PendingLimit; n++ {
+	hit := false
+	for i := a.statements[statementKey(st)]; i != 0; {
 		ac := a.accepts.at(i)
-		if ac.exposedBy != 0 {
-			break // and so are the older ones
+		if ac.statement == st {
+			hit = true
+			if a.exposedBy[i] != 0 {
+				break // and so are the older ones
+			}
+			a.exposedBy[i] = order + 1
 		}
-		ac.exposedBy = order + 1
 		i = ac.sameStmt
 	}
-	return ok
+	return hit
 }
 
-func statementKey(s protocol.Statement) [32]byte { return sha256.Sum256(s.Bytes()) }
+// statementKey spreads statements, whose bytes a stranger may choose.
+func statementKey(s protocol.Statement) uint64 {
+	digest := sha256.Sum256(s.Bytes())
+	return prefix(digest[:])
+}
+
+// prefix is the first eight bytes of a hash.
+func prefix(hash []byte) uint64 { return binary.BigEndian.Uint64(hash) }
+
+// findOffer returns the offer with the id, 0 for none.
+func (a *Auditor) findOffer(id *protocol.ID) uint32 {
+	i := a.offerIndex[prefix(id[:])]
+	for i != 0 && a.offers.at(i).id != *id {
+		i = a.offers.at(i).chain
+	}
+	return i
+}
+
+// findAccept returns the listed contract with the id, 0 for none.
+func (a *Auditor) findAccept(id *protocol.ID) uint32 {
+	i := a.acceptIndex[prefix(id[:])]
+	for i != 0 {
+		ac := a.accepts.at(i)
+		if ac.id == *id && ac.flags&flagDropped == 0 {
+			break
+		}
+		i = ac.chain
+	}
+	return i
+}
 
 // seqRules follows one row in a room's tracker. It reports a hole before the
 // row, whether its seq failed to rise, and what contradicts the row before.
 func (t *tracker) seqRules(gen, seq uint64, id protocol.RecordID, ts int64, order uint64, fills bool) (holeFrom, holeTo uint64, disorder bool, c Conflict) {
 	if !t.seen {
 		t.seen, t.first, t.firstGen = true, seq, gen
-	} else if gen == t.gen && seq <= t.last {
+	} else if gen < t.gen || gen == t.gen && seq <= t.last {
 		disorder = true
 		if t.disorder == 0 {
 			t.disorder = order + 1
 		}
-		if seq == t.last {
+		if gen == t.gen && seq == t.last {
 			if id != t.lastRecord {
 				c |= ConflictRecord
 			} else if ts != t.lastTs {
@@ -645,6 +709,7 @@ func (t *tracker) seqRules(gen, seq uint64, id protocol.RecordID, ts int64, orde
 		}
 	}
 	t.gen, t.last, t.lastRecord, t.lastTs = gen, seq, id, ts
+	t.beforeOrder, t.lastOrder = t.lastOrder, order
 	if !fills {
 		t.unfilled, t.unfilledSeq = order+1, max(t.unfilledSeq, seq)
 		return 0, 0, disorder, c
@@ -677,29 +742,6 @@ func (t *tracker) seqRules(gen, seq uint64, id protocol.RecordID, ts int64, orde
 	return holeFrom, holeTo, disorder, c
 }
 
-// seen remembers record ids in two generations of a fixed size, by their first
-// eight bytes: memory stays bounded however many rows go by.
-type seen struct {
-	now, before map[uint64]struct{}
-}
-
-// add reports whether the record was seen already.
-func (s *seen) add(id protocol.RecordID) bool {
-	k := binary.BigEndian.Uint64(id[:8])
-	if s.now == nil {
-		s.now = map[uint64]struct{}{}
-	}
-	if _, ok := s.now[k]; ok {
-		return true
-	}
-	_, old := s.before[k]
-	if len(s.now) >= SeenLimit {
-		s.before, s.now = s.now, make(map[uint64]struct{}, SeenLimit)
-	}
-	s.now[k] = struct{}{}
-	return old
-}
-
 // window follows each signer's greatest nonce on the board over the last
 // nonceWindow bytes of rows.
 type window struct {
@@ -721,6 +763,20 @@ func (w *window) add(signer [32]byte, nonce uint64, size int) bool {
 	if w.top == nil {
 		w.top = map[[32]byte]int{}
 	}
+	w.evict(size)
+	fell := false
+	if at, ok := w.top[signer]; ok && w.ring[at-w.base].nonce > nonce {
+		fell = true
+	} else {
+		w.top[signer] = w.base + len(w.ring)
+	}
+	w.ring = append(w.ring, windowRow{signer, nonce, uint32(size)})
+	return fell
+}
+
+// evict makes room for a row: what lies further back than the window is
+// forgotten.
+func (w *window) evict(size int) {
 	w.bytes += uint64(size)
 	for w.head < len(w.ring) && w.bytes > nonceWindow {
 		old := &w.ring[w.head]
@@ -735,19 +791,11 @@ func (w *window) add(signer [32]byte, nonce uint64, size int) bool {
 		w.base += w.head
 		w.head = 0
 	}
-	fell := false
-	if at, ok := w.top[signer]; ok && w.ring[at-w.base].nonce > nonce {
-		fell = true
-	} else {
-		w.top[signer] = w.base + len(w.ring)
-	}
-	w.ring = append(w.ring, windowRow{signer, nonce, uint32(size)})
-	return fell
 }
 
 // skip moves the window past a row that takes no part.
 func (w *window) skip(size int) {
-	w.bytes += uint64(size)
+	w.evict(size)
 	w.ring = append(w.ring, windowRow{size: uint32(size)})
 }
 

@@ -18,13 +18,19 @@ func (a *Auditor) addBoard(r *Row, counts, replay bool) {
 	from, to, disorder, conflict := a.board.seqRules(r.Record.Generation, r.Record.Seq, r.ID, r.Record.TsMs, a.order, fills)
 	if from|to != 0 {
 		a.rowFinding(Gap, r, missing(from, to))
+		if a.opts.Rules.OfferRoom {
+			a.boardHoles = append(a.boardHoles, a.order)
+		}
 	}
 	if disorder && !replay {
 		a.rowFinding(OrderViolation, r, "seq does not rise")
 	}
-	if conflict != 0 && r.Conflict == 0 {
-		r.Conflict = conflict
-		a.rowFinding(ConflictingMetadata, r, conflictDetail(conflict))
+	if conflict != 0 {
+		a.blameBefore(conflict)
+		if r.Conflict == 0 {
+			r.Conflict = conflict
+			a.rowFinding(ConflictingMetadata, r, conflictDetail(conflict))
+		}
 	}
 	if !counts {
 		a.window.skip(r.Size)
@@ -76,6 +82,21 @@ func (a *Auditor) addBoard(r *Row, counts, replay bool) {
 	}
 }
 
+// blameBefore marks the row before this one, if it is an offer's or accept's:
+// of two that contradict each other either may be the false one.
+func (a *Auditor) blameBefore(c Conflict) {
+	before := a.board.beforeOrder
+	if n := a.offers.len(); n > 0 && a.offers.at(n).order == before {
+		a.offers.at(n).flags |= conflictFlags(c)
+	}
+	if n := a.accepts.len(); n > 0 && a.accepts.at(n).order == before {
+		a.accepts.at(n).flags |= conflictFlags(c)
+	}
+	if n := a.rows.len(); n > 0 && a.rows.at(n).order == before {
+		a.rows.at(n).flags |= conflictFlags(c)
+	}
+}
+
 func (a *Auditor) boardNonceOrder(r *Row, flags flag) {
 	if flags&flagNonceOrder != 0 {
 		a.rowFinding(NonceOrder, r, "the sender's nonce fell while seq rose")
@@ -90,30 +111,34 @@ func missing(from, to uint64) string {
 }
 
 func (a *Auditor) addOffer(f *protocol.Offer, r *Row, flags flag) protocol.Reason {
-	if _, ok := a.offerByID[f.ID]; ok {
+	if a.findOffer(&f.ID) != 0 {
 		return protocol.AlreadyOpen
 	}
 	i, o := a.offers.add()
-	a.offerByID[f.ID] = i
 	a.pack.b = a.pack.b[:0]
-	packOffer(&a.pack, f)
+	a.packOffer(&a.pack, f, r.Record.TsMs)
 	*o = offer{
-		id: f.ID, record: r.ID, seq: r.Record.Seq, gen: r.Record.Generation, ts: r.Record.TsMs, order: a.order,
-		holes: a.board.holes, body: a.arena.put(a.pack.b), from: a.key(r), flags: flags,
+		id: f.ID, record: r.ID, seq: r.Record.Seq, gen: uint32(r.Record.Generation), ts: r.Record.TsMs, order: a.order,
+		holes: uint32(a.board.holes), body: a.arena.put(a.pack.b), from: a.key(r), flags: flags,
+		chain: a.offerIndex[prefix(f.ID[:])],
 	}
-	if a.opts.KeepText {
-		o.text = a.keepText(r)
-	}
+	a.offerIndex[prefix(f.ID[:])] = i
+	a.keepText(r)
 	return protocol.ReasonNone
 }
 
-func (a *Auditor) keepText(r *Row) ref {
+// keepText keeps the stored line of an offer or accept where texts are wanted.
+func (a *Auditor) keepText(r *Row) {
+	if !a.opts.KeepText {
+		return
+	}
 	a.pack.b = a.pack.b[:0]
 	a.pack.bytes(r.Record.Text)
-	return a.arena.put(a.pack.b)
+	a.texts[a.order] = a.arena.put(a.pack.b)
 }
 
-func (a *Auditor) text(r ref) string {
+func (a *Auditor) text(order uint64) string {
+	r := a.texts[order]
 	if r == 0 {
 		return ""
 	}
@@ -122,21 +147,22 @@ func (a *Auditor) text(r ref) string {
 }
 
 func (a *Auditor) offerFrame(o *offer) *protocol.Offer {
-	return unpackOffer(a.arena.get(o.body), o.id, a.did(o.from))
+	return a.unpackOffer(a.arena.get(o.body), o.id, a.did(o.from), o.ts)
 }
 
 func (a *Auditor) addAccept(f *protocol.Accept, r *Row, flags flag) protocol.Reason {
-	prior, again := a.acceptByID[f.Contract]
-	oi, inSight := a.offerByID[f.Ref]
-	if !inSight {
-		if again {
+	prior := a.findAccept(&f.Contract)
+	oi := a.findOffer(&f.Ref)
+	if oi == 0 {
+		if prior != 0 {
 			return protocol.NoContract
 		}
 		// Rooms are rings: the offer may have gone. It is listed, not judged.
-		a.newAccept(f, r, flags, 0)
+		i, _ := a.newAccept(f, r, flags, 0)
+		a.orphans[i] = f.Ref
 		return protocol.ReasonNone
 	}
-	if again && a.accepts.at(prior).offer != 0 {
+	if prior != 0 && a.accepts.at(prior).offer != 0 {
 		return protocol.WrongStatus // the contract is open: a replay
 	}
 	o := a.offers.at(oi)
@@ -144,7 +170,7 @@ func (a *Auditor) addAccept(f *protocol.Accept, r *Row, flags flag) protocol.Rea
 	out := a.opts.Rules.step(&s, Event{Frame: f, AtMs: r.Record.TsMs})
 	reason := out.Reason
 	switch {
-	case out.OK && o.cancel != 0 && !a.opts.Rules.Reference:
+	case (out.OK || reason == protocol.OfferExpired) && a.closings[oi].cancel != 0 && !a.opts.Rules.Reference:
 		flags |= flagTooLate
 		reason = protocol.WrongStatus
 	case out.OK:
@@ -156,10 +182,12 @@ func (a *Auditor) addAccept(f *protocol.Accept, r *Row, flags flag) protocol.Rea
 	default:
 		return reason
 	}
-	if again {
+	if prior != 0 {
 		// The same accept stood before its offer: that row opened nothing.
 		a.accepts.at(prior).flags |= flagDropped
-		delete(a.acceptByID, f.Contract)
+		if a.beginningLost(a.accepts.at(prior)) {
+			flags |= flagLost
+		}
 		a.sum.Rejected[protocol.NoContract]++
 	}
 	i, ac := a.newAccept(f, r, flags, oi)
@@ -182,21 +210,23 @@ func (a *Auditor) addAccept(f *protocol.Accept, r *Row, flags flag) protocol.Rea
 	return reason
 }
 
+// beginningLost reports whether the board may have held rows before the accept
+// that are not in sight.
+func (a *Auditor) beginningLost(ac *accept) bool { return a.board.first > 1 || ac.holes > 0 }
+
 // newAccept lists a contract. offer is 0 where it is not in sight.
 func (a *Auditor) newAccept(f *protocol.Accept, r *Row, flags flag, offer uint32) (uint32, *accept) {
 	i, ac := a.accepts.add()
-	a.acceptByID[f.Contract] = i
 	*ac = accept{
-		id: f.Contract, record: r.ID, ref: f.Ref, statement: f.Statement, key: f.PaymentKey,
-		seq: r.Record.Seq, gen: r.Record.Generation, ts: r.Record.TsMs, order: a.order, holes: a.board.holes,
-		offer: offer, from: a.key(r), flags: flags,
+		id: f.Contract, record: r.ID, statement: f.Statement,
+		seq: r.Record.Seq, gen: uint32(r.Record.Generation), ts: r.Record.TsMs, order: a.order, holes: uint32(a.board.holes),
+		offer: offer, from: a.key(r), flags: flags, chain: a.acceptIndex[prefix(f.Contract[:])],
 	}
-	if a.opts.KeepText {
-		ac.text = a.keepText(r)
+	a.acceptIndex[prefix(f.Contract[:])] = i
+	if !f.PaymentKey.IsZero() {
+		a.acceptKeys[i] = f.PaymentKey
 	}
-	name := roomNameOf(f.Contract)
-	ac.roomMate = a.acceptByRoom[name]
-	a.acceptByRoom[name] = i
+	a.keepText(r)
 	return i, ac
 }
 
@@ -207,27 +237,32 @@ const cancelsNothing = "a cancel on the board whose contract is not an open offe
 // seen.
 func (a *Auditor) boardCancel(f *protocol.Cancel, r *Row, flags flag, replay bool) protocol.Reason {
 	reason := protocol.NoContract
-	if oi, ok := a.offerByID[f.Contract]; ok {
-		o := a.offers.at(oi)
+	if oi := a.findOffer(&f.Contract); oi != 0 {
 		reason = protocol.NotParty
-		if o.from == a.knownKey(r) {
+		if a.offers.at(oi).from == a.knownKey(r) {
 			reason = protocol.WrongStatus
-			if o.cancel == 0 {
-				o.cancel = a.keepRow(r, flags)
+			if a.closings[oi].cancel == 0 {
+				a.closings[oi] = closing{cancel: a.keepRow(r, flags)}
 				if a.opts.Rules.Reference {
 					return protocol.WrongRoom
 				}
 				return protocol.ReasonNone
 			}
 		}
-	} else if _, ok := a.acceptByID[f.Contract]; ok {
+	} else if i := a.findAccept(&f.Contract); i != 0 {
 		reason = a.boardFrame(f, f.Contract, r, flags)
+		if a.isParty(a.accepts.at(i), a.knownKey(r)) {
+			return reason // the finding is the contract's
+		}
 	}
-	if !replay && reason != protocol.WrongRoom {
-		// Where it names a contract, the finding is the contract's.
+	if !replay {
 		seq := r.Record.Seq
 		fd := Finding{Code: CancelNamesNoOffer, Room: r.Record.Room, Seq: &seq, Order: a.order, Detail: cancelsNothing}
-		if reason != protocol.NoContract {
+		switch reason {
+		case protocol.NoContract:
+		case protocol.WrongRoom:
+			fd.Contract = f.Contract
+		default:
 			fd.Offer = f.Contract
 		}
 		a.found(fd)
@@ -238,23 +273,24 @@ func (a *Auditor) boardCancel(f *protocol.Cancel, r *Row, flags flag, replay boo
 // boardReceipt lets the author of a cancelled offer acknowledge it where the
 // cancel stands: such a receipt names the offer.
 func (a *Auditor) boardReceipt(f *protocol.Receipt, r *Row, flags flag) protocol.Reason {
-	oi, ok := a.offerByID[f.Contract]
-	if !ok {
+	oi := a.findOffer(&f.Contract)
+	if oi == 0 {
 		return a.boardFrame(f, f.Contract, r, flags)
 	}
-	o := a.offers.at(oi)
+	end := a.closings[oi]
 	switch {
-	case o.from != a.knownKey(r):
+	case a.offers.at(oi).from != a.knownKey(r):
 		return protocol.NotParty
-	case o.cancel == 0 || a.opts.Rules.Reference:
+	case end.cancel == 0 || a.opts.Rules.Reference:
 		return protocol.NotTerminal
 	case f.Outcome != protocol.Cancelled:
 		return protocol.OutcomeMismatch
 	case f.Rail != "" || f.Ref != "":
 		return protocol.ReceiptRailOnCancelled
 	}
-	if o.receipt == 0 {
-		o.receipt = a.keepRow(r, flags)
+	if end.receipt == 0 {
+		end.receipt = a.keepRow(r, flags)
+		a.closings[oi] = end
 	}
 	return protocol.ReasonNone
 }
@@ -262,30 +298,36 @@ func (a *Auditor) boardReceipt(f *protocol.Receipt, r *Row, flags flag) protocol
 // boardFrame keeps a post-accept frame that stands on the board: it cannot
 // count, but the shadow fold shows what it would have meant.
 func (a *Auditor) boardFrame(f protocol.Frame, contract protocol.ID, r *Row, flags flag) protocol.Reason {
-	i, ok := a.acceptByID[contract]
-	if !ok {
+	i := a.findAccept(&contract)
+	if i == 0 {
 		return protocol.NoContract
 	}
 	ac := a.accepts.at(i)
-	ac.boardRows++
-	from := a.knownKey(r)
-	party := from != 0 && (from == ac.from || ac.offer != 0 && from == a.offers.at(ac.offer).from)
-	if !party {
+	if ac.board == 0 {
+		ac.board, _ = a.boards.add()
+	}
+	b := a.boards.at(ac.board)
+	b.rows++
+	if !a.isParty(ac, a.knownKey(r)) {
 		return protocol.WrongRoom
 	}
-	if ac.boardKept >= StepLimit {
+	if b.kept >= StepLimit {
 		a.limit("board frames of one contract")
 		return protocol.WrongRoom
 	}
-	ac.boardKept++
+	b.kept++
 	ri := a.keepRow(r, flags)
-	if ac.boardTail == 0 {
-		ac.boardHead = ri
+	if b.tail == 0 {
+		b.head = ri
 	} else {
-		a.rows.at(ac.boardTail).next = ri
+		a.rows.at(b.tail).next = ri
 	}
-	ac.boardTail = ri
+	b.tail = ri
 	return protocol.WrongRoom
+}
+
+func (a *Auditor) isParty(ac *accept, from uint32) bool {
+	return from != 0 && (from == ac.from || ac.offer != 0 && from == a.offers.at(ac.offer).from)
 }
 
 // keepRow stores what a later fold needs of a row.
@@ -320,6 +362,9 @@ func (a *Auditor) keepRow(r *Row, flags flag) uint32 {
 		k.typ = packable(r.Line.Frame)
 	case r.Line.Reason != protocol.ReasonNone:
 		k.reason, detail = r.Line.Reason, r.Line.Detail
+		if r.Verify.Class == verify.Repaired {
+			detail = repairedDetail(r.Verify.SignedNonce) + "; " + detail
+		}
 		if r.Reference.Frame != nil && r.Reference.Frame.Sender() == string(r.Record.From) {
 			k.flags |= flagRefOnly
 			k.typ = packable(r.Reference.Frame)

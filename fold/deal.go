@@ -26,6 +26,15 @@ func (a *Auditor) addDeal(name roomName, r *Row, counts, replay bool) {
 			a.addHole(rm, from, to)
 		}
 		flags |= conflictFlags(conflict)
+		if conflict != 0 && rm.tail != 0 {
+			// Of two that contradict each other either may be the false one.
+			if t := a.rows.at(rm.tail); t.order == rm.track.beforeOrder {
+				t.flags |= conflictFlags(conflict)
+				if rm.conflict == 0 {
+					rm.conflict = t.order + 1
+				}
+			}
+		}
 		if disorder {
 			flags |= flagDisorder
 		}
@@ -85,6 +94,7 @@ func (a *Auditor) fill(rm *room, r *Row) {
 		t := a.rows.at(rm.tail)
 		if t.flags&flagFiller != 0 && t.source == r.Source && t.gen == gen && (!fills || uint64(t.ts)+1 == seq) {
 			t.size++
+			t.nonce += uint64(r.Size)
 			if fills {
 				t.ts = int64(seq)
 			}
@@ -92,7 +102,7 @@ func (a *Auditor) fill(rm *room, r *Row) {
 		}
 	}
 	i, k := a.rows.add()
-	*k = row{seq: seq, ts: int64(seq), gen: gen, order: a.order, source: r.Source, flags: flagFiller, size: 1}
+	*k = row{seq: seq, ts: int64(seq), gen: gen, order: a.order, source: r.Source, flags: flagFiller, size: 1, nonce: uint64(r.Size)}
 	if !fills {
 		k.ts-- // it fills nothing
 	}
@@ -128,19 +138,21 @@ func (a *Auditor) mayBeParty(name roomName, r *Row) bool {
 	if !r.IsDID {
 		return false
 	}
-	i := a.acceptByRoom[name]
-	if i == 0 {
-		return true
-	}
+	i := a.acceptIndex[prefix(name[:])]
 	from := a.knownKey(r)
+	known := false
 	for n := 0; i != 0 && n < roomMateLimit; n++ {
 		ac := a.accepts.at(i)
-		if ac.offer == 0 || from != 0 && (from == ac.from || from == a.offers.at(ac.offer).from) {
+		i = ac.chain
+		if ac.flags&flagDropped != 0 {
+			continue
+		}
+		known = true
+		if a.isParty(ac, from) {
 			return true
 		}
-		i = ac.roomMate
 	}
-	return false
+	return !known
 }
 
 // roomMateLimit bounds how many contracts whose ids agree in their first 64

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/tclk-audit/tclk-audit/protocol"
-	"github.com/tclk-audit/tclk-audit/verify"
 )
 
 const moreContracts = 1 << 31
@@ -28,6 +27,7 @@ func (a *Auditor) Finish() {
 			a.mergeCopies(rm)
 		}
 	}
+	a.claimed, a.payerLocks = map[uint64]uint32{}, map[payerLock]uint32{}
 	a.paymentKeys = map[protocol.Point]uint32{}
 	for i := uint32(1); i <= a.accepts.len(); i++ {
 		ac := a.accepts.at(i)
@@ -55,15 +55,20 @@ func (a *Auditor) dropLateOffers() {
 		if ac.offer != 0 || ac.flags&flagDropped != 0 {
 			continue
 		}
-		if _, ok := a.offerByID[ac.ref]; ok {
+		// Where the board's beginning is not in sight, the row in sight may be a
+		// replay of the offer that the accept answered.
+		if ref := a.orphans[i]; a.findOffer(&ref) != 0 && !a.beginningLost(ac) {
 			ac.flags |= flagDropped
-			delete(a.acceptByID, ac.id)
 			a.sum.Rejected[protocol.NoContract]++
 		}
 	}
 }
 
 func (a *Auditor) foldQuick(i uint32, ac *accept) {
+	if a.boardOnly(ac) {
+		a.quickBoard(i, ac)
+		return
+	}
 	w := &a.walker
 	a.walk(w, i, dealRoom, false)
 	if !a.isRoomMate(ac) {
@@ -86,24 +91,67 @@ func (a *Auditor) foldQuick(i uint32, ac *accept) {
 		}
 	}
 	st := &w.state
-	ac.result = quick{status: st.Status, locked: st.Rail != "", noValue: noValue(st.Rail)}
+	ac.result = quick{status: st.Status, locked: st.Rail != ""}
 	if ac.result.locked {
-		a.offers.at(ac.offer).locks++
+		o := a.offers.at(ac.offer)
+		o.locks++
+		payer := ac.from
+		if st.Offer.Role == protocol.RolePayer {
+			payer = o.from
+		}
+		a.payerLocks[payerLock{ac.offer, payer}]++
 	}
-	for _, k := range [2]protocol.Point{st.PayerKey, st.PayeeKey} {
-		if k.IsZero() {
-			continue
-		}
-		if first, ok := a.paymentKeys[k]; !ok {
-			a.paymentKeys[k] = i
-		} else if first&^moreContracts != i {
-			a.paymentKeys[k] = first | moreContracts
-		}
+	if st.Status == protocol.Claimed {
+		a.claimed[statementKey(ac.statement)]++
+	}
+	a.noteKey(i, st.PayerKey)
+	a.noteKey(i, st.PayeeKey)
+}
+
+// boardOnly reports whether nothing after the accept is in sight.
+func (a *Auditor) boardOnly(ac *accept) bool {
+	if ac.board != 0 || a.closings[ac.offer].receipt != 0 {
+		return false
+	}
+	ri, ok := a.roomByName[roomNameOf(ac.id)]
+	return !ok || a.rooms.at(ri).head == 0
+}
+
+// quickBoard is foldQuick for a contract of which only offer and accept are in
+// sight: their flags say it all.
+func (a *Auditor) quickBoard(i uint32, ac *accept) {
+	switch {
+	case ac.flags&flagTooLate != 0:
+		ac.result.status = protocol.Cancelled
+	case ac.flags&flagLate != 0, a.opts.Rules.FirstAccept && a.offers.at(ac.offer).bound != i:
+		ac.result.status = protocol.Proposed
+	default:
+		ac.result.status = protocol.Accepted
+	}
+	a.noteKey(i, packedKey(a.arena.get(a.offers.at(ac.offer).body)))
+	a.noteKey(i, a.acceptKeys[i])
+}
+
+func (a *Auditor) noteKey(i uint32, k protocol.Point) {
+	if k.IsZero() {
+		return
+	}
+	if first, ok := a.paymentKeys[k]; !ok {
+		a.paymentKeys[k] = i
+	} else if first&^moreContracts != i {
+		a.paymentKeys[k] = first | moreContracts
 	}
 }
 
 // isRoomMate reports whether another contract counts the room's refusals.
-func (a *Auditor) isRoomMate(ac *accept) bool { return ac.roomMate != 0 }
+func (a *Auditor) isRoomMate(ac *accept) bool {
+	for i := ac.chain; i != 0; i = a.accepts.at(i).chain {
+		if a.accepts.at(i).flags&flagDropped == 0 {
+			return true
+		}
+	}
+	return false
+}
 
 func noValue(rail string) bool {
 	r, err := protocol.NormalizeRail(rail)
@@ -113,7 +161,8 @@ func noValue(rail string) bool {
 // boardDecides reports whether the offer-room rule hands the contract to the
 // board: one room or the other, never a union.
 func (a *Auditor) boardDecides(i uint32, ac *accept) bool {
-	if !a.opts.Rules.OfferRoom || ac.boardRows == 0 {
+	// A stranger's frame on the board decides nothing.
+	if !a.opts.Rules.OfferRoom || a.boardOf(ac).kept == 0 {
 		return false
 	}
 	ri, ok := a.roomByName[roomNameOf(ac.id)]
@@ -123,7 +172,7 @@ func (a *Auditor) boardDecides(i uint32, ac *accept) bool {
 	offerer := a.offers.at(ac.offer).from
 	for k := a.rooms.at(ri).head; k != 0; k = a.rows.at(k).next {
 		r := a.rows.at(k)
-		if r.class == verify.Authentic && r.flags&flagHidden == 0 && (r.from == ac.from || r.from == offerer) {
+		if a.foldable(r) && r.flags&flagHidden == 0 && (r.from == ac.from || r.from == offerer) {
 			return false
 		}
 	}
@@ -184,7 +233,7 @@ func (a *Auditor) finishRooms() {
 }
 
 func (a *Auditor) liveAccept(name roomName) bool {
-	for i := a.acceptByRoom[name]; i != 0; i = a.accepts.at(i).roomMate {
+	for i := a.acceptIndex[prefix(name[:])]; i != 0; i = a.accepts.at(i).chain {
 		if a.accepts.at(i).flags&flagDropped == 0 {
 			return true
 		}
@@ -209,9 +258,9 @@ func (a *Auditor) countOffers() {
 		switch {
 		case o.bound != 0:
 			c.Bound++
-		case o.cancel != 0 && !a.opts.Rules.Reference:
+		case a.closings[i].cancel != 0 && !a.opts.Rules.Reference:
 			c.Cancelled++
-		case now != nil && *now >= a.offerFrame(o).ExpiresMs:
+		case now != nil && *now >= packedExpiry(a.arena.get(o.body), o.ts):
 			c.Expired++
 		default:
 			c.Proposed++
@@ -269,9 +318,8 @@ func hasHexPrefix(id protocol.ID, prefix string) bool {
 
 // Contract returns one contract, nil where it is not in sight.
 func (a *Auditor) Contract(id protocol.ID) *Contract {
-	i, ok := a.acceptByID[id]
-	if !ok {
-		return nil
+	if i := a.findAccept(&id); i != 0 {
+		return a.contract(i)
 	}
-	return a.contract(i)
+	return nil
 }

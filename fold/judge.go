@@ -12,10 +12,12 @@ import (
 	"github.com/tclk-audit/tclk-audit/verify"
 )
 
+// nonceMark is a signer's greatest nonce so far in a room, and where it stood.
 type nonceMark struct {
-	top uint64
-	gen uint64
-	pos uint64
+	top     uint64
+	gen     uint64
+	pos     uint64 // in bytes of rows
+	counted bool   // the row was a counted step
 }
 
 // judging gathers what is said of one contract while it is built.
@@ -54,15 +56,17 @@ func (j *judging) about(code Code, detail string) {
 func (a *Auditor) contract(i uint32) *Contract {
 	ac := a.accepts.at(i)
 	name := roomNameOf(ac.id)
-	c := &Contract{ID: ac.id, Offer: ac.ref, Room: name.String()}
+	c := &Contract{ID: ac.id, Room: name.String()}
 	j := &judging{a: a, c: c, i: i, ac: ac, end: math.MaxUint64, worst: Complete, w: &a.walker}
 	if ri, ok := a.roomByName[name]; ok && a.rooms.at(ri).inSight {
 		j.rm = a.rooms.at(ri)
 	}
 	if ac.offer == 0 {
+		c.Offer = a.orphans[i]
 		j.orphan()
 	} else {
 		j.o = a.offers.at(ac.offer)
+		c.Offer = j.o.id
 		j.judge()
 	}
 	sort.SliceStable(c.Findings, func(x, y int) bool { return c.Findings[x].Order < c.Findings[y].Order })
@@ -96,8 +100,8 @@ func (j *judging) orphan() {
 	j.about(OfferNotInSight, "the offer that this accept names is not among the rows")
 	root := ac.record
 	c.Steps = append(c.Steps, Step{
-		Room: protocol.BoardRoom, Generation: ac.gen, Seq: ac.seq, TsMs: ac.ts, Type: protocol.TypeAccept, From: a.did(ac.from),
-		Reason: protocol.NoContract, Detail: "the offer is not in sight", Record: ac.record, Text: a.text(ac.text), HasText: a.opts.KeepText,
+		Room: protocol.BoardRoom, Generation: uint64(ac.gen), Seq: ac.seq, TsMs: ac.ts, Type: protocol.TypeAccept, From: a.did(ac.from),
+		Reason: protocol.NoContract, Detail: "the offer is not in sight", Record: ac.record, Text: a.text(ac.order), HasText: a.opts.KeepText,
 	})
 	if j.rm == nil {
 		j.about(DealRoomNotInSight, "the contract's deal room is not among the inputs")
@@ -141,7 +145,7 @@ func (j *judging) judge() {
 	c.Statement = ac.statement
 
 	src := dealRoom
-	if ac.boardRows > 0 {
+	if ac.board != 0 {
 		a.walk(w, j.i, boardRoom, false)
 		c.Shadow = w.state.Status
 		c.ShadowSteps = j.steps(boardRoom)
@@ -149,7 +153,7 @@ func (j *judging) judge() {
 			src = boardRoom
 		}
 	}
-	diverged := j.referenceStatus()
+	diverged := j.referenceStatus(src)
 	a.walk(w, j.i, src, false)
 	st := &w.state
 	c.Status, c.Payer, c.Payee, c.PayerKey = st.Status, st.Payer, st.Payee, st.PayerKey
@@ -189,7 +193,7 @@ func (j *judging) judge() {
 
 // referenceStatus folds the contract as the reference would where that can
 // make a difference, else StatusNone.
-func (j *judging) referenceStatus() protocol.Status {
+func (j *judging) referenceStatus(src historyOf) protocol.Status {
 	a := j.a
 	if a.opts.Rules.Reference {
 		return protocol.StatusNone
@@ -203,7 +207,7 @@ func (j *judging) referenceStatus() protocol.Status {
 	if !differs {
 		return protocol.StatusNone
 	}
-	a.walk(j.w, j.i, dealRoom, true)
+	a.walk(j.w, j.i, src, true)
 	return j.w.state.Status
 }
 
@@ -255,15 +259,15 @@ func (j *judging) step(s *walked, src historyOf) Step {
 	if r == nil {
 		st.Room = protocol.BoardRoom
 		if s.typ == protocol.TypeOffer {
-			st.Generation, st.Seq, st.From, st.Record, st.Text = j.o.gen, j.o.seq, a.did(j.o.from), j.o.record, a.text(j.o.text)
+			st.Generation, st.Seq, st.From, st.Record, st.Text = uint64(j.o.gen), j.o.seq, a.did(j.o.from), j.o.record, a.text(j.o.order)
 		} else {
-			st.Generation, st.Seq, st.From, st.Record, st.Text = j.ac.gen, j.ac.seq, a.did(j.ac.from), j.ac.record, a.text(j.ac.text)
+			st.Generation, st.Seq, st.From, st.Record, st.Text = uint64(j.ac.gen), j.ac.seq, a.did(j.ac.from), j.ac.record, a.text(j.ac.order)
 		}
 		return st
 	}
 	n := a.rowNotes(r)
 	st.Room = j.c.Room
-	if src == boardRoom || s.typ == protocol.TypeCancel && r == a.cancelRow(j.o) || r == a.receiptRow(j.o) {
+	if src == boardRoom || j.ac.flags&flagTooLate != 0 && j.closed(r) {
 		st.Room = protocol.BoardRoom
 	}
 	st.Generation, st.Seq, st.Record = r.gen, r.seq, r.record
@@ -294,18 +298,11 @@ func (j *judging) step(s *walked, src historyOf) Step {
 	return st
 }
 
-func (a *Auditor) cancelRow(o *offer) *row {
-	if o == nil || o.cancel == 0 {
-		return nil
-	}
-	return a.rows.at(o.cancel)
-}
-
-func (a *Auditor) receiptRow(o *offer) *row {
-	if o == nil || o.receipt == 0 {
-		return nil
-	}
-	return a.rows.at(o.receipt)
+// closed reports whether a row is one of those that closed the offer on the
+// board.
+func (j *judging) closed(r *row) bool {
+	c := j.a.closings[j.ac.offer]
+	return c.cancel != 0 && r == j.a.rows.at(c.cancel) || c.receipt != 0 && r == j.a.rows.at(c.receipt)
 }
 
 func (j *judging) record(s *walked) protocol.RecordID {
@@ -358,46 +355,48 @@ func (j *judging) binding() {
 
 // payerLocks counts the offer's contracts with a counted lock by this payer.
 func (j *judging) payerLocks() int {
-	a := j.a
-	n := 0
-	for i, seen := j.o.first, 0; i != 0 && seen < PendingLimit; seen++ {
-		ac := a.accepts.at(i)
-		if ac.result.locked && (j.c.Payer == a.did(j.o.from) || ac.from == j.ac.from) {
-			n++
-		}
-		i = ac.sibling
+	payer := j.ac.from
+	if j.c.Payer != j.a.did(payer) {
+		payer = j.o.from
 	}
-	return n
+	return int(j.a.payerLocks[payerLock{j.ac.offer, payer}])
 }
 
 func (j *judging) asOf(src historyOf) {
-	j.c.AsOf = &AsOf{j.ac.seq, j.ac.ts}
-	last := j.ac.boardTail
+	c := j.c
+	c.AsOf = &AsOf{j.ac.seq, j.ac.ts}
 	if src == dealRoom {
-		last = 0
-		if j.rm != nil {
-			last = j.rm.tail
+		if j.rm != nil && j.rm.track.seen {
+			c.AsOf = &AsOf{j.rm.track.last, j.rm.track.lastTs}
 		}
+		return
 	}
-	if last != 0 {
-		// The last row that is kept whole; a hidden one or a filler says nothing.
-		for k := len(j.w.steps) - 1; k > j.w.acceptIdx; k-- {
-			if r := j.w.steps[k].row; r != nil {
-				j.c.AsOf = &AsOf{r.seq, r.ts}
-				break
-			}
-		}
+	if last := j.a.boardOf(j.ac).tail; last != 0 {
+		r := j.a.rows.at(last)
+		c.AsOf = &AsOf{r.seq, r.ts}
 	}
 }
 
-// rowEvidence looks at the offer's and the accept's rows.
+// rowEvidence looks at the rows on the board: the offer's, the accept's, and
+// the cancel's where one closed the offer before the accept.
 func (j *judging) rowEvidence() {
-	for _, r := range []struct {
+	type boardRow struct {
 		flags flag
 		order uint64
 		seq   uint64
 		what  string
-	}{{j.o.flags, j.o.order, j.o.seq, "offer"}, {j.ac.flags, j.ac.order, j.ac.seq, "accept"}} {
+	}
+	rows := []boardRow{{j.o.flags, j.o.order, j.o.seq, "offer"}, {j.ac.flags, j.ac.order, j.ac.seq, "accept"}}
+	if j.ac.flags&flagTooLate != 0 {
+		c := j.a.rows.at(j.a.closings[j.ac.offer].cancel)
+		rows = append(rows, boardRow{c.flags, c.order, c.seq, "cancel"})
+	}
+	if j.ac.flags&flagLost != 0 {
+		j.lower(Incomplete)
+		j.c.Possible = append(j.c.Possible, protocol.Accepted, protocol.Locked, protocol.Claimed, protocol.Refunded, protocol.Cancelled)
+		j.c.Possible = slices.DeleteFunc(j.c.Possible, func(s protocol.Status) bool { return s == j.c.Status })
+	}
+	for _, r := range rows {
 		seq := r.seq
 		if r.flags&flagAnyConflict != 0 {
 			j.lower(Conflicting)
@@ -438,19 +437,25 @@ func (j *judging) roomEvidence(src historyOf) {
 		c.Findings = append(c.Findings, f)
 	}
 	t := &rm.track
-	before := func(at uint64) bool { return at != 0 && at-1 <= j.end }
+	end := j.end
+	if src == boardRoom {
+		// Any row of a party in the deal room would have taken the decision
+		// away from the board.
+		end = math.MaxUint64
+	}
+	before := func(at uint64) bool { return at != 0 && at-1 <= end }
 	if bears {
 		if before(rm.conflict) || before(rm.impossible) || before(t.disorder) {
 			j.lower(Conflicting)
 		}
 		incomplete := false
-		if rm.holeHead != 0 && a.holes.at(rm.holeHead).order <= j.end {
+		if rm.holeHead != 0 && a.holes.at(rm.holeHead).order <= end {
 			incomplete = true
 		}
 		if startsAfterFirst(t) {
 			incomplete = true
 		}
-		open := !c.Status.Terminal()
+		open := !c.Status.Terminal() || src == boardRoom
 		if open && t.unfilled != 0 && t.unfilledSeq > t.top {
 			incomplete = true
 		}
@@ -491,10 +496,15 @@ func startsAfterFirst(t *tracker) bool { return t.seen && t.first > 1 && t.first
 // boardEvidence looks for a gap that could hide a cancel of the offer.
 func (j *judging) boardEvidence(src historyOf) {
 	a, c := j.a, j.c
+	if a.opts.Rules.Reference {
+		return // its fold does not see the board's cancels
+	}
 	missing := j.ac.holes > j.o.holes
-	if src == boardRoom && a.board.holes > j.o.holes {
+	if src == boardRoom {
 		// On the board the rest of the history can have holes, too.
-		missing = true
+		for _, at := range a.boardHoles {
+			missing = missing || at > j.o.order && at <= j.end
+		}
 	} else if missing && src == dealRoom {
 		for k := j.w.acceptIdx + 1; k < len(j.w.steps); k++ {
 			if s := &j.w.steps[k]; s.counted() && s.row.from == j.o.from {
@@ -530,7 +540,7 @@ func (j *judging) timeEvidence() {
 			seq := j.seq(s)
 			detail := "the time falls by " + strconv.FormatInt(fell, 10) + " ms between counted steps"
 			for _, g := range []*walked{latest, s} {
-				if g.out.Guarded && fell > g.out.MarginMs {
+				if g.out.Guarded && fell > g.out.MarginMs && s.order <= j.end {
 					detail += ", more than a deadline's margin"
 					j.lower(Incomplete)
 					if flip := j.flipped(g); flip != protocol.StatusNone && flip != c.Status && !slices.Contains(c.Possible, flip) {
@@ -600,7 +610,7 @@ func (j *judging) uncorroborated() {
 		var others []int64
 		for m := range w.steps {
 			t := &w.steps[m]
-			if m != k && t.row != nil && t.row.from == s.row.from && t.row.class == verify.Authentic && t.row.record != s.row.record {
+			if m != k && t.row != nil && t.row.from == s.row.from && t.row.class == verify.Authentic && t.row.flags&flagReplay == 0 && t.row.record != s.row.record {
 				if d, ok := clockOffset(t.row); ok {
 					others = append(others, d)
 				}
@@ -650,14 +660,14 @@ func (j *judging) conduct() {
 			}
 		}
 	}
-	if ac.boardRows > 0 {
-		first := ac.order
-		if ac.boardHead != 0 {
-			first = a.rows.at(ac.boardHead).order
+	if ac.board != 0 {
+		first, b := ac.order, a.boardOf(ac)
+		if b.head != 0 {
+			first = a.rows.at(b.head).order
 		}
 		j.find(WrongRoom, SeverityNone, first, protocol.BoardRoom, nil,
-			strconv.Itoa(int(ac.boardRows))+" frames of this contract stand on the board, where they cannot count")
-		for k := ac.boardHead; k != 0; k = a.rows.at(k).next {
+			strconv.Itoa(int(b.rows))+" frames of this contract stand on the board, where they cannot count")
+		for k := b.head; k != 0; k = a.rows.at(k).next {
 			if r := a.rows.at(k); r.typ == protocol.TypeCancel && r.flags&flagReplay == 0 {
 				seq := r.seq
 				j.find(CancelNamesNoOffer, SeverityNone, r.order, protocol.BoardRoom, &seq, cancelsNothing)
@@ -669,7 +679,7 @@ func (j *judging) conduct() {
 			strconv.Itoa(int(e.n))+" frames of this contract stand in "+e.room+", where they cannot count")
 	}
 	j.equivocation()
-	if ac.exposedBy != 0 && c.Status != protocol.Claimed {
+	if by := a.exposedBy[j.i]; by != 0 && c.Status != protocol.Claimed {
 		sev, detail := Notice, "a reveal in sight opens this contract's statement"
 		switch {
 		case j.siblingClaimed():
@@ -678,10 +688,9 @@ func (j *judging) conduct() {
 			sev = Anomaly
 			detail += " while the contract is locked"
 		}
-		j.find(SecretExposed, sev, ac.exposedBy-1, "", nil, detail)
+		j.find(SecretExposed, sev, by-1, "", nil, detail)
 	}
-	key := statementKey(ac.statement)
-	if ac.sameStmt != 0 || a.statements[key] != j.i && a.statements[key] != 0 && ac.flags&flagDropped == 0 {
+	if a.sharesStatement(j.i, ac) {
 		j.about(SharedKeyOrStatement, "another contract in sight has the same statement")
 	}
 	w := &j.w.state
@@ -713,19 +722,21 @@ func (a *Auditor) elsewhereOf(id protocol.ID) []elsewhere {
 	return a.elsewhereBy[id]
 }
 
+// sharesStatement reports whether another contract has the same statement.
+func (a *Auditor) sharesStatement(self uint32, ac *accept) bool {
+	for i := a.statements[statementKey(ac.statement)]; i != 0; i = a.accepts.at(i).sameStmt {
+		if i != self && a.accepts.at(i).statement == ac.statement {
+			return true
+		}
+	}
+	return false
+}
+
 // siblingClaimed reports whether another contract with this statement is
 // claimed.
 func (j *judging) siblingClaimed() bool {
-	a := j.a
-	i := a.statements[statementKey(j.ac.statement)]
-	for n := 0; i != 0 && n < PendingLimit; n++ {
-		ac := a.accepts.at(i)
-		if i != j.i && ac.result.status == protocol.Claimed {
-			return true
-		}
-		i = ac.sameStmt
-	}
-	return false
+	n := j.a.claimed[statementKey(j.ac.statement)]
+	return n > 1 || n == 1 && j.ac.result.status != protocol.Claimed
 }
 
 // said is what one party's authenticated frames for a contract claim.
@@ -744,7 +755,7 @@ func (j *judging) equivocation() {
 	if j.rm != nil {
 		heads = append(heads, j.rm.head)
 	}
-	heads = append(heads, j.ac.boardHead)
+	heads = append(heads, j.a.boardOf(j.ac).head)
 	var sides [2]said
 	for n, head := range heads {
 		onBoard := n == len(heads)-1

@@ -59,6 +59,7 @@ func (a *Auditor) mergeCopies(rm *room) {
 		merged = append(merged, i)
 	}
 	slices.Sort(orders)
+	ids := map[protocol.RecordID]bool{}
 	rm.head, rm.tail = 0, 0
 	rm.holeHead, rm.holeTail, rm.holeCount = 0, 0, 0
 	rm.conflict, rm.impossible = 0, 0
@@ -69,6 +70,14 @@ func (a *Auditor) mergeCopies(rm *room) {
 		r.next, r.order = 0, orders[n]
 		a.chain(rm, i)
 		a.order = r.order
+		if r.flags&(flagHidden|flagFiller) == 0 && a.foldable(r) {
+			// Which sighting is the replay depends on the merged order.
+			r.flags &^= flagReplay
+			if ids[r.record] {
+				r.flags |= flagReplay
+			}
+			ids[r.record] = true
+		}
 		a.retrack(rm, r)
 	}
 	a.order = order
@@ -145,6 +154,12 @@ func (a *Auditor) compareCopies(rm *room, r *row, at place, o *copyOf) {
 				if other.ts != r.ts {
 					r.flags |= flagConflictTime
 				}
+				if !a.foldable(r) && a.foldable(other) {
+					// The signature is spoilt in one copy only: the other counts.
+					order, flags := r.order, r.flags&flagAnyConflict
+					*r = *other
+					r.order, r.flags = order, r.flags|flags
+				}
 				a.advance(o)
 				return
 			}
@@ -195,10 +210,26 @@ func (a *Auditor) retrack(rm *room, r *row) {
 		r.flags |= flagDisorder
 	}
 	r.flags |= conflictFlags(conflict)
+	if conflict != 0 {
+		a.blameTwin(rm, r, conflict)
+	}
 	if r.flags&flagAnyConflict != 0 && rm.conflict == 0 {
 		rm.conflict = r.order + 1
 	}
 	if r.flags&flagImpossible != 0 && rm.impossible == 0 {
 		rm.impossible = r.order + 1
+	}
+}
+
+// blameTwin marks the row before r in the room, which contradicts it.
+func (a *Auditor) blameTwin(rm *room, r *row, c Conflict) {
+	for k := rm.head; k != 0; k = a.rows.at(k).next {
+		if t := a.rows.at(k); t.order == rm.track.beforeOrder {
+			t.flags |= conflictFlags(c)
+			if rm.conflict == 0 {
+				rm.conflict = t.order + 1
+			}
+			return
+		}
 	}
 }

@@ -2,6 +2,7 @@ package fold
 
 import (
 	"encoding/binary"
+	"strconv"
 
 	"github.com/tclk-audit/tclk-audit/protocol"
 )
@@ -16,12 +17,38 @@ func (p *packer) str(s string)   { p.uint(uint64(len(s))); p.b = append(p.b, s..
 func (p *packer) bytes(s []byte) { p.uint(uint64(len(s))); p.b = append(p.b, s...) }
 func (p *packer) raw(s []byte)   { p.b = append(p.b, s...) }
 func (p *packer) byte(c byte)    { p.b = append(p.b, c) }
-func (p *packer) point(k protocol.Point) {
-	if k.IsZero() {
+
+// delta keeps a time as its distance from another.
+func (p *packer) delta(v, from int64) { p.b = binary.AppendVarint(p.b, v-from) }
+
+// decimal keeps a decimal without leading zeros, of any length.
+func (p *packer) decimal(s string) {
+	if len(s) > 18 {
 		p.byte(0)
+		p.str(s)
 		return
 	}
-	p.raw(k[:])
+	p.byte(1)
+	p.uint(nonceValue([]byte(s)))
+}
+
+// hex keeps lower-case hex digits two to a byte.
+func (p *packer) hex(s string) {
+	p.uint(uint64(len(s)))
+	for i := 0; i < len(s); i += 2 {
+		c := hexDigit(s[i]) << 4
+		if i+1 < len(s) {
+			c |= hexDigit(s[i+1])
+		}
+		p.byte(c)
+	}
+}
+
+func hexDigit(c byte) byte {
+	if c >= 'a' {
+		return c - 'a' + 10
+	}
+	return c - '0'
 }
 
 type unpacker struct{ b []byte }
@@ -52,55 +79,137 @@ func (u *unpacker) id() (id protocol.ID) {
 	return id
 }
 
-func (u *unpacker) point() (k protocol.Point) {
-	if u.b[0] == 0 {
-		u.take(1)
-		return k
+func (u *unpacker) delta(from int64) int64 {
+	v, n := binary.Varint(u.b)
+	u.b = u.b[n:]
+	return v + from
+}
+
+func (u *unpacker) decimal() string {
+	if u.byte() == 0 {
+		return u.str()
 	}
-	copy(k[:], u.take(len(k)))
+	return strconv.FormatUint(u.uint(), 10)
+}
+
+func (u *unpacker) hex() string {
+	const digits = "0123456789abcdef"
+	n := int(u.uint())
+	var stack [64]byte
+	s := stack[:0]
+	for _, c := range u.take((n + 1) / 2) {
+		s = append(s, digits[c>>4], digits[c&15])
+	}
+	return string(s[:n])
+}
+
+// packOffer leaves out id and from, which the offer's record holds. A day's
+// board has some hundred thousand offers: deadlines are kept as distances from
+// the row's time, and words that come again and again as numbers.
+func (a *Auditor) packOffer(p *packer, o *protocol.Offer, ts int64) {
+	p.delta(o.ExpiresMs, ts)
+	kind := byte(o.Role)<<4 | byte(o.Lock)<<2
+	if o.Job != nil {
+		kind |= 1
+	}
+	if !o.PaymentKey.IsZero() {
+		kind |= 2
+	}
+	p.byte(kind)
+	p.delta(o.ClaimByMs, ts)
+	p.delta(o.RefundAfterMs, ts)
+	if !o.PaymentKey.IsZero() {
+		p.raw(o.PaymentKey[:])
+	}
+	p.decimal(o.Amount)
+	a.words.put(p, o.Asset)
+	p.hex(o.Nonce)
+	p.uint(uint64(len(o.Rails)))
+	for _, r := range o.Rails {
+		a.words.put(p, r)
+	}
+	if o.Job != nil {
+		a.words.put(p, o.Job.Proto)
+		p.str(o.Job.ID)
+		p.str(o.Job.Context)
+	}
+}
+
+func (a *Auditor) unpackOffer(b []byte, id protocol.ID, from string, ts int64) *protocol.Offer {
+	u := unpacker{b}
+	o := &protocol.Offer{ID: id, From: from}
+	o.ExpiresMs = u.delta(ts)
+	kind := u.byte()
+	o.Role, o.Lock = protocol.Role(kind>>4), protocol.LockKind(kind>>2&3)
+	o.ClaimByMs, o.RefundAfterMs = u.delta(ts), u.delta(ts)
+	if kind&2 != 0 {
+		copy(o.PaymentKey[:], u.take(len(o.PaymentKey)))
+	}
+	o.Amount = u.decimal()
+	o.Asset = a.words.get(&u)
+	o.Nonce = u.hex()
+	o.Rails = make([]string, u.uint())
+	for i := range o.Rails {
+		o.Rails[i] = a.words.get(&u)
+	}
+	if kind&1 != 0 {
+		o.Job = &protocol.Job{Proto: a.words.get(&u), ID: u.str(), Context: u.str()}
+	}
+	return o
+}
+
+// packedExpiry reads an offer's expiresMs alone.
+func packedExpiry(b []byte, ts int64) int64 {
+	u := unpacker{b}
+	return u.delta(ts)
+}
+
+// packedKey reads an offer's payment key alone.
+func packedKey(b []byte) (k protocol.Point) {
+	u := unpacker{b}
+	u.delta(0)
+	if u.byte()&2 != 0 {
+		u.delta(0)
+		u.delta(0)
+		copy(k[:], u.take(len(k)))
+	}
 	return k
 }
 
-// packOffer leaves out id and from, which the offer's record holds.
-func packOffer(p *packer, o *protocol.Offer) {
-	p.byte(byte(o.Role)<<4 | byte(o.Lock))
-	p.uint(uint64(o.ClaimByMs))
-	p.uint(uint64(o.RefundAfterMs))
-	p.uint(uint64(o.ExpiresMs))
-	p.point(o.PaymentKey)
-	p.str(o.Amount)
-	p.str(o.Asset)
-	p.str(o.Nonce)
-	p.uint(uint64(len(o.Rails)))
-	for _, r := range o.Rails {
-		p.str(r)
-	}
-	if o.Job == nil {
-		p.byte(0)
-		return
-	}
-	p.byte(1)
-	p.str(o.Job.Proto)
-	p.str(o.Job.ID)
-	p.str(o.Job.Context)
+// words numbers short strings that many offers share. It is bounded: when it
+// is full, others are spelled out where they stand.
+type words struct {
+	index map[string]uint32
+	list  []string
 }
 
-func unpackOffer(b []byte, id protocol.ID, from string) *protocol.Offer {
-	u := unpacker{b}
-	o := &protocol.Offer{ID: id, From: from}
-	k := u.byte()
-	o.Role, o.Lock = protocol.Role(k>>4), protocol.LockKind(k&15)
-	o.ClaimByMs, o.RefundAfterMs, o.ExpiresMs = int64(u.uint()), int64(u.uint()), int64(u.uint())
-	o.PaymentKey = u.point()
-	o.Amount, o.Asset, o.Nonce = u.str(), u.str(), u.str()
-	o.Rails = make([]string, u.uint())
-	for i := range o.Rails {
-		o.Rails[i] = u.str()
+const (
+	wordLimit  = 4096
+	wordLength = 64
+)
+
+func newWords() words { return words{index: map[string]uint32{}} }
+
+func (w *words) put(p *packer, s string) {
+	i, ok := w.index[s]
+	if !ok && len(s) <= wordLength && len(w.list) < wordLimit {
+		i, ok = uint32(len(w.list)), true
+		w.index[s] = i
+		w.list = append(w.list, s)
 	}
-	if u.byte() == 1 {
-		o.Job = &protocol.Job{Proto: u.str(), ID: u.str(), Context: u.str()}
+	if ok {
+		p.uint(uint64(i) + 1)
+		return
 	}
-	return o
+	p.uint(0)
+	p.str(s)
+}
+
+func (w *words) get(u *unpacker) string {
+	if i := u.uint(); i != 0 {
+		return w.list[i-1]
+	}
+	return u.str()
 }
 
 // packFrame keeps of a post-accept frame what the machine and the steps need.

@@ -54,6 +54,7 @@ func (j *judging) possible(src historyOf) []protocol.Status {
 	}
 	t := &j.rm.track
 	h := j.rm.holeHead
+	hidden := startsAfterFirst(t) // a row of the parties may stand before
 	if startsAfterFirst(t) {
 		first := int64(math.MaxInt64)
 		if j.rm.head != 0 {
@@ -70,8 +71,9 @@ func (j *judging) possible(src historyOf) []protocol.Status {
 			g := a.holes.at(h)
 			s = missingRow(s, g.to-g.from+1, c.RefundAfterMs, prev, st.ts)
 			h = g.next
+			hidden = true
 		}
-		s = j.applyTo(s, st)
+		s = j.applyTo(s, st, hidden)
 		prev = st.ts
 	}
 	for ; h != 0; h = a.holes.at(h).next {
@@ -103,7 +105,7 @@ func (j *judging) others(s statuses) []protocol.Status {
 
 // applyTo folds one row in sight on every status of the set. A row that does
 // not count as it stands, but could, keeps both answers.
-func (j *judging) applyTo(s statuses, st *walked) statuses {
+func (j *judging) applyTo(s statuses, st *walked, hidden bool) statuses {
 	a, r := j.a, st.row
 	repaired := r.class == verify.Repaired && !a.opts.Rules.RepairNonces
 	if r.typ <= protocol.TypeAccept || r.flags&flagHidden != 0 ||
@@ -118,17 +120,21 @@ func (j *judging) applyTo(s statuses, st *walked) statuses {
 		}
 		try := j.w.state
 		try.Status = x
-		if !j.w.state.hasLock() {
-			// The lock that is missing may have named any ref.
+		a.opts.Rules.step(&try, Event{Frame: f, AtMs: r.ts})
+		out.add(try.Status)
+		if hidden || !j.w.state.hasLock() {
+			// A lock that is missing may have named any ref.
+			try = j.w.state
+			try.Status = x
 			switch f := f.(type) {
 			case *protocol.Reveal:
 				try.RailRef = f.Ref
 			case *protocol.Refund:
 				try.RailRef = f.Ref
 			}
+			a.opts.Rules.step(&try, Event{Frame: f, AtMs: r.ts})
+			out.add(try.Status)
 		}
-		a.opts.Rules.step(&try, Event{Frame: f, AtMs: r.ts})
-		out.add(try.Status)
 		if repaired {
 			out.add(x)
 		}

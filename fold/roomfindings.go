@@ -32,7 +32,7 @@ func (a *Auditor) roomFindings(rm *room, contract protocol.ID, j *judging) []Fin
 	if j != nil && j.w.accepted {
 		for k := range j.w.steps {
 			if s := &j.w.steps[k]; s.row != nil && s.counted() {
-				counted[s.order] = s.transition()
+				counted[s.order] = true
 			}
 		}
 	}
@@ -44,27 +44,33 @@ func (a *Auditor) roomFindings(rm *room, contract protocol.ID, j *judging) []Fin
 	shown := 0
 	for k := rm.head; k != 0; k = a.rows.at(k).next {
 		r := a.rows.at(k)
+		if r.flags&flagFiller != 0 {
+			pos += r.nonce
+			continue
+		}
 		pos += uint64(r.size)
 		if r.flags&(flagHidden|flagFiller) != 0 {
 			continue
 		}
-		transition, isCounted := counted[r.order]
-		fell := false
+		isCounted := counted[r.order]
+		fell, concerns := false, false
 		if r.class == verify.Authentic && r.flags&(flagReplay|flagDisorder) == 0 {
 			m, known := a.nonces[r.from]
 			switch {
 			case known && m.gen == r.gen && pos-m.pos < nonceWindow && r.nonce < m.top:
-				fell = true
+				fell, concerns = true, isCounted || m.counted
 			default:
-				a.nonces[r.from] = nonceMark{r.nonce, r.gen, pos}
+				a.nonces[r.from] = nonceMark{r.nonce, r.gen, pos, isCounted}
 			}
 		}
 		if shown++; shown > StepLimit && !isCounted {
 			continue
 		}
 		if fell {
+			// Where the room's beginning is not in sight, the lower nonce may be
+			// a replay by anybody of a row that is not in sight.
 			sev := Info
-			if transition {
+			if concerns && !startsAfterFirst(t) && r.order <= j.end {
 				sev = Anomaly
 				j.lower(Conflicting)
 			}

@@ -33,6 +33,8 @@ type walker struct {
 	lockRoot  int32 // index+1 of the refusal to which later ones go back
 	endRoot   int32
 	omitted   int // rows that were not kept
+	offerer   uint32
+	acceptor  uint32
 }
 
 // from which history a contract is folded
@@ -49,12 +51,12 @@ const (
 func (a *Auditor) walk(w *walker, i uint32, src historyOf, reference bool) {
 	ac := a.accepts.at(i)
 	o := a.offers.at(ac.offer)
-	*w = walker{steps: w.steps[:0]}
+	*w = walker{steps: w.steps[:0], offerer: o.from, acceptor: ac.from}
 	w.state = State{Status: protocol.Proposed, Offer: a.offerFrame(o)}
 	w.steps = append(w.steps, walked{order: o.order, ts: o.ts, typ: protocol.TypeOffer, out: okOutcome})
 	tooLate := ac.flags&flagTooLate != 0 && !reference
 	if tooLate {
-		c := a.rows.at(o.cancel)
+		c := a.rows.at(a.closings[ac.offer].cancel)
 		w.state.Status = protocol.Cancelled
 		w.steps = append(w.steps, walked{row: c, order: c.order, ts: c.ts, typ: protocol.TypeCancel, out: okOutcome})
 	}
@@ -70,16 +72,16 @@ func (a *Auditor) walk(w *walker, i uint32, src historyOf, reference bool) {
 	default:
 		w.accepted = true
 	}
-	w.state.bind(a.did(ac.from), ac.key, ac.statement, ac.id)
+	w.state.bind(a.did(ac.from), a.acceptKeys[i], ac.statement, ac.id)
 	if w.accepted {
 		w.state.Status = protocol.Accepted
 	}
 	w.steps = append(w.steps, walked{order: ac.order, ts: ac.ts, typ: protocol.TypeAccept, out: out})
-	if tooLate && o.receipt != 0 {
-		r := a.rows.at(o.receipt)
+	if receipt := a.closings[ac.offer].receipt; tooLate && receipt != 0 {
+		r := a.rows.at(receipt)
 		w.steps = append(w.steps, walked{row: r, order: r.order, ts: r.ts, typ: protocol.TypeReceipt, out: okOutcome})
 	}
-	head := ac.boardHead
+	head := a.boardOf(ac).head
 	if src == dealRoom {
 		head = 0
 		if ri, ok := a.roomByName[roomNameOf(ac.id)]; ok {
@@ -101,6 +103,14 @@ func (a *Auditor) walk(w *walker, i uint32, src historyOf, reference bool) {
 		a.judgeRow(w, &s, src, rules, reference)
 		w.steps = append(w.steps, s)
 	}
+}
+
+// boardOf gives a contract's frames on the board.
+func (a *Auditor) boardOf(ac *accept) onBoard {
+	if ac.board == 0 {
+		return onBoard{}
+	}
+	return *a.boards.at(ac.board)
 }
 
 func (o *offer) margin(f *protocol.Offer, ac *accept) int64 { return f.ExpiresMs - ac.ts }
@@ -133,10 +143,18 @@ func (a *Auditor) judgeRow(w *walker, s *walked, src historyOf, rules Rules, ref
 			s.cascade = int32(w.acceptIdx) + 1
 		}
 		return
+	case r.flags&flagReplay != 0 && !rules.Reference:
+		// SPEC §4: a replay moves nothing, also where the frame would fit by now.
+		try := w.state
+		s.out = rules.step(&try, Event{Frame: a.rowFrame(r), AtMs: r.ts})
+		if s.out.OK {
+			s.out = refuse(protocol.WrongStatus, "a replay: the same record stands earlier")
+			return
+		}
 	default:
 		s.out = rules.step(&w.state, Event{Frame: a.rowFrame(r), AtMs: r.ts})
 	}
-	if !s.out.OK {
+	if !s.out.OK && (r.from == w.offerer || r.from == w.acceptor) {
 		w.trace(s)
 	}
 }

@@ -23,7 +23,7 @@ type Options struct {
 	NowMs    *int64 // the clock for outlooks; nil: the venue's clock in the files
 	Stdin    io.Reader
 	// Progress is told how many stored bytes are done, of how many (-1:
-	// unknown), from the goroutine that called Run.
+	// unknown), now and then, always from the same goroutine of the run.
 	Progress func(done, total int64)
 }
 

@@ -259,6 +259,7 @@ func (r *run) read(ctx context.Context, s *stream, work chan<- *job) error {
 				}
 				j.err, j.sum = err, rd.Summary()
 			}
+			j.consumed = rd.Consumed()
 			end := j.err != nil
 			if err := send(j); err != nil {
 				rd.Close()
@@ -318,6 +319,10 @@ func (r *run) merge(ctx context.Context, streams []*stream, begin func(*stream))
 	return nil
 }
 
+func counts(row *fold.Row) bool {
+	return row.Verify.Class == verify.Authentic || row.Verify.Class == verify.Repaired
+}
+
 func (r *run) isFirst(s *stream, live []*stream) bool {
 	for _, o := range live {
 		if o != s && o.at.compare(s.at) < 0 {
@@ -364,6 +369,7 @@ func (r *run) pull(ctx context.Context, s *stream) error {
 				j.items = j.items[:0]
 			} else {
 				r.pages(j)
+				r.progress(j)
 			}
 		case <-ctx.Done():
 			return ctx.Err()
@@ -388,6 +394,15 @@ func (s *stream) place() {
 		s.at = k
 	}
 	s.known = true
+}
+
+// progress reports how far the reading has come.
+func (r *run) progress(j *job) {
+	r.done += j.consumed - j.input.read
+	j.input.read = j.consumed
+	if r.opts.Progress != nil {
+		r.opts.Progress(r.done, r.total)
+	}
 }
 
 // pages puts the rooms of pages in sight, also of those without rows.
@@ -444,9 +459,19 @@ func (r *run) takeAlike(ctx context.Context, s *stream, live []*stream, begin fu
 		}
 	}
 	it.row.Conflict |= conflict
-	r.take(s, nil)
+	// Where a copy's signature is spoilt, the copy that counts is taken.
+	best := s
 	for _, o := range same {
-		r.take(o, s)
+		if !counts(&best.cur.items[best.next].row) && counts(&o.cur.items[o.next].row) {
+			best = o
+		}
+	}
+	best.cur.items[best.next].row.Conflict |= conflict
+	r.take(best, nil)
+	for _, o := range append(same, s) {
+		if o != best {
+			r.take(o, best)
+		}
 	}
 	return nil
 }
@@ -563,7 +588,7 @@ func (r *run) endInput(j *job) {
 	out := j.input.out
 	out.SHA256, out.Cut = j.sum.SHA256, j.sum.Cut
 	r.res.Bytes += j.sum.Bytes
-	r.done += j.sum.Bytes
+	r.done += j.sum.Bytes - j.input.read
 	if r.opts.Progress != nil {
 		r.opts.Progress(r.done, r.total)
 	}

@@ -40,6 +40,9 @@ type job struct {
 	chunk export.Chunk
 	err   error // io.EOF: the input's last job; it holds no rows
 	sum   export.Summary
+	// consumed is how many stored bytes the input had given when the chunk
+	// was read.
+	consumed int64
 
 	items   []item
 	records []protocol.Record
@@ -55,6 +58,7 @@ type input struct {
 	out       *Input
 	index     uint32
 	foundRoom string // by trying signatures
+	read      int64  // stored bytes reported as done
 	open      *export.Reader
 	first     *export.Chunk // already read from a stream that cannot be read twice
 	boardGen  uint64        // the first row of the board in it
