@@ -61,7 +61,7 @@ func NewDeal(source *Rand, offerer, acceptor Party, t Terms) *Deal {
 	return Take(source, o, offerer, acceptor)
 }
 
-// Take is the deal that an acceptor makes of an offer.
+// Take is the deal that an acceptor makes of an offer whose id is right.
 func Take(source *Rand, o *protocol.Offer, offerer, acceptor Party) *Deal {
 	d := &Deal{
 		Offerer: offerer, Acceptor: acceptor, Payer: offerer.Signer, Payee: acceptor.Signer,
@@ -83,8 +83,9 @@ func Take(source *Rand, o *protocol.Offer, offerer, acceptor Party) *Deal {
 	if err != nil {
 		panic("testkit: a Rand never fails: " + err.Error())
 	}
+	// The offer is only read: others may be writing it out at the same time.
+	a.Contract = protocol.ContractID(o, a)
 	d.Accept = a
-	d.Seal()
 	return d
 }
 
