@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
-	"fmt"
 	"math"
 	"sort"
 
@@ -132,6 +131,7 @@ type Auditor struct {
 	sum      Summary
 	finished bool
 
+	openOffer   protocol.Offer // of the accept being judged
 	words       words
 	pack        packer
 	scratch     frames
@@ -224,9 +224,11 @@ const (
 	flagNick     // the sender is a nickname, kept in the body
 	flagImpossible
 	flagNonParty
-	flagLost     // accept: it stood before its offer's row, whose first sighting may be lost
-	flagDisorder // its seq did not rise
-	flagFiller   // no row: seq to ts are those of rows of non-parties that are not kept, size of them
+	flagLost            // accept: it stood before its offer's row, whose first sighting may be lost
+	flagKey             // accept: it names a payment key
+	flagSharedStatement // accept: another has the same statement
+	flagDisorder        // its seq did not rise
+	flagFiller          // no row: seq to ts are those of rows of non-parties that are not kept, size of them
 )
 
 func conflictFlags(c Conflict) flag {
@@ -402,7 +404,11 @@ func dealRoomName(name string) (k roomName, ok bool) {
 	return k, true
 }
 
-func (k roomName) String() string { return fmt.Sprintf("mb-p-tclk-%x", k[:]) }
+func (k roomName) String() string {
+	var id protocol.ID
+	copy(id[:], k[:])
+	return protocol.DealRoom(id)
+}
 
 func (a *Auditor) room(k roomName) *room {
 	if i, ok := a.roomByName[k]; ok {

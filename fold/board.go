@@ -146,10 +146,6 @@ func (a *Auditor) text(order uint64) string {
 	return u.str()
 }
 
-func (a *Auditor) offerFrame(o *offer) *protocol.Offer {
-	return a.unpackOffer(a.arena.get(o.body), o.id, a.did(o.from), o.ts)
-}
-
 func (a *Auditor) addAccept(f *protocol.Accept, r *Row, flags flag) protocol.Reason {
 	prior := a.findAccept(&f.Contract)
 	oi := a.findOffer(&f.Ref)
@@ -166,7 +162,8 @@ func (a *Auditor) addAccept(f *protocol.Accept, r *Row, flags flag) protocol.Rea
 		return protocol.WrongStatus // the contract is open: a replay
 	}
 	o := a.offers.at(oi)
-	s := State{Status: protocol.Proposed, Offer: a.offerFrame(o)}
+	a.unpackOffer(&a.openOffer, a.arena.get(o.body), o.id, a.did(o.from), o.ts, true)
+	s := State{Status: protocol.Proposed, Offer: &a.openOffer}
 	out := a.opts.Rules.step(&s, Event{Frame: f, AtMs: r.Record.TsMs})
 	reason := out.Reason
 	switch {
@@ -205,7 +202,13 @@ func (a *Auditor) addAccept(f *protocol.Accept, r *Row, flags flag) protocol.Rea
 		}
 	}
 	key := statementKey(f.Statement)
-	ac.sameStmt = a.statements[key]
+	if older := a.statements[key]; older != 0 {
+		ac.sameStmt = older
+		if old := a.accepts.at(older); old.statement == ac.statement {
+			old.flags |= flagSharedStatement
+			ac.flags |= flagSharedStatement
+		}
+	}
 	a.statements[key] = i
 	return reason
 }
@@ -225,6 +228,7 @@ func (a *Auditor) newAccept(f *protocol.Accept, r *Row, flags flag, offer uint32
 	a.acceptIndex[prefix(f.Contract[:])] = i
 	if !f.PaymentKey.IsZero() {
 		a.acceptKeys[i] = f.PaymentKey
+		ac.flags |= flagKey
 	}
 	a.keepText(r)
 	return i, ac

@@ -110,7 +110,7 @@ func (a *Auditor) foldQuick(i uint32, ac *accept) {
 
 // boardOnly reports whether nothing after the accept is in sight.
 func (a *Auditor) boardOnly(ac *accept) bool {
-	if ac.board != 0 || a.closings[ac.offer].receipt != 0 {
+	if ac.board != 0 || ac.flags&flagTooLate != 0 {
 		return false
 	}
 	ri, ok := a.roomByName[roomNameOf(ac.id)]
@@ -121,15 +121,13 @@ func (a *Auditor) boardOnly(ac *accept) bool {
 // sight: their flags say it all.
 func (a *Auditor) quickBoard(i uint32, ac *accept) {
 	switch {
-	case ac.flags&flagTooLate != 0:
-		ac.result.status = protocol.Cancelled
 	case ac.flags&flagLate != 0, a.opts.Rules.FirstAccept && a.offers.at(ac.offer).bound != i:
 		ac.result.status = protocol.Proposed
 	default:
 		ac.result.status = protocol.Accepted
 	}
 	a.noteKey(i, packedKey(a.arena.get(a.offers.at(ac.offer).body)))
-	a.noteKey(i, a.acceptKeys[i])
+	a.noteKey(i, a.acceptKey(i, ac))
 }
 
 func (a *Auditor) noteKey(i uint32, k protocol.Point) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sort"
 	"strconv"
 
 	"github.com/tclk-audit/tclk-audit/protocol"
@@ -69,7 +68,7 @@ func (a *Auditor) contract(i uint32) *Contract {
 		c.Offer = j.o.id
 		j.judge()
 	}
-	sort.SliceStable(c.Findings, func(x, y int) bool { return c.Findings[x].Order < c.Findings[y].Order })
+	slices.SortStableFunc(c.Findings, func(x, y Finding) int { return cmp.Compare(x.Order, y.Order) })
 	c.Evidence = j.worst
 	switch {
 	case c.Evidence == Conflicting:
@@ -138,10 +137,6 @@ func (j *judging) orphan() {
 
 func (j *judging) judge() {
 	a, c, ac, w := j.a, j.c, j.ac, j.w
-	o := j.o
-	f := a.offerFrame(o)
-	c.Lock, c.Amount, c.Asset = f.Lock, f.Amount, f.Asset
-	c.ClaimByMs, c.RefundAfterMs, c.ExpiresMs = f.ClaimByMs, f.RefundAfterMs, f.ExpiresMs
 	c.Statement = ac.statement
 
 	src := dealRoom
@@ -156,6 +151,8 @@ func (j *judging) judge() {
 	diverged := j.referenceStatus(src)
 	a.walk(w, j.i, src, false)
 	st := &w.state
+	c.Lock, c.Amount, c.Asset = st.Offer.Lock, st.Offer.Amount, st.Offer.Asset
+	c.ClaimByMs, c.RefundAfterMs, c.ExpiresMs = st.Offer.ClaimByMs, st.Offer.RefundAfterMs, st.Offer.ExpiresMs
 	c.Status, c.Payer, c.Payee, c.PayerKey = st.Status, st.Payer, st.Payee, st.PayerKey
 	c.Rail, c.RailRef, c.Late = st.Rail, st.RailRef, st.Late
 	if st.Rail != "" {
@@ -690,13 +687,13 @@ func (j *judging) conduct() {
 		}
 		j.find(SecretExposed, sev, by-1, "", nil, detail)
 	}
-	if a.sharesStatement(j.i, ac) {
+	if ac.flags&flagSharedStatement != 0 {
 		j.about(SharedKeyOrStatement, "another contract in sight has the same statement")
 	}
 	w := &j.w.state
 	if !w.PayerKey.IsZero() && w.PayerKey == w.PayeeKey {
 		j.about(SharedKeyOrStatement, "both sides name the same payment key")
-	} else if a.paymentKeys[w.PayerKey]&moreContracts != 0 || a.paymentKeys[w.PayeeKey]&moreContracts != 0 {
+	} else if a.sharedKey(w.PayerKey) || a.sharedKey(w.PayeeKey) {
 		j.about(SharedKeyOrStatement, "another contract in sight has the same payment key")
 	}
 }
@@ -722,14 +719,9 @@ func (a *Auditor) elsewhereOf(id protocol.ID) []elsewhere {
 	return a.elsewhereBy[id]
 }
 
-// sharesStatement reports whether another contract has the same statement.
-func (a *Auditor) sharesStatement(self uint32, ac *accept) bool {
-	for i := a.statements[statementKey(ac.statement)]; i != 0; i = a.accepts.at(i).sameStmt {
-		if i != self && a.accepts.at(i).statement == ac.statement {
-			return true
-		}
-	}
-	return false
+// sharedKey reports whether more than one contract names the payment key.
+func (a *Auditor) sharedKey(k protocol.Point) bool {
+	return !k.IsZero() && a.paymentKeys[k]&moreContracts != 0
 }
 
 // siblingClaimed reports whether another contract with this statement is

@@ -135,9 +135,11 @@ func (a *Auditor) packOffer(p *packer, o *protocol.Offer, ts int64) {
 	}
 }
 
-func (a *Auditor) unpackOffer(b []byte, id protocol.ID, from string, ts int64) *protocol.Offer {
+// unpackOffer is the inverse of packOffer, into o, whose Rails it reuses. Nonce
+// and job only matter for the contract id: without whole they are left out.
+func (a *Auditor) unpackOffer(o *protocol.Offer, b []byte, id protocol.ID, from string, ts int64, whole bool) {
 	u := unpacker{b}
-	o := &protocol.Offer{ID: id, From: from}
+	*o = protocol.Offer{ID: id, From: from, Rails: o.Rails[:0]}
 	o.ExpiresMs = u.delta(ts)
 	kind := u.byte()
 	o.Role, o.Lock = protocol.Role(kind>>4), protocol.LockKind(kind>>2&3)
@@ -147,15 +149,17 @@ func (a *Auditor) unpackOffer(b []byte, id protocol.ID, from string, ts int64) *
 	}
 	o.Amount = u.decimal()
 	o.Asset = a.words.get(&u)
-	o.Nonce = u.hex()
-	o.Rails = make([]string, u.uint())
-	for i := range o.Rails {
-		o.Rails[i] = a.words.get(&u)
+	if whole {
+		o.Nonce = u.hex()
+	} else {
+		u.take(int(u.uint()+1) / 2)
 	}
-	if kind&1 != 0 {
+	for range u.uint() {
+		o.Rails = append(o.Rails, a.words.get(&u))
+	}
+	if whole && kind&1 != 0 {
 		o.Job = &protocol.Job{Proto: a.words.get(&u), ID: u.str(), Context: u.str()}
 	}
-	return o
 }
 
 // packedExpiry reads an offer's expiresMs alone.

@@ -27,6 +27,7 @@ func (s *walked) transition() bool {
 // walker folds one contract after another without allocating.
 type walker struct {
 	state     State
+	offer     protocol.Offer // without nonce and job
 	steps     []walked
 	accepted  bool // the accept counted
 	acceptIdx int
@@ -51,8 +52,9 @@ const (
 func (a *Auditor) walk(w *walker, i uint32, src historyOf, reference bool) {
 	ac := a.accepts.at(i)
 	o := a.offers.at(ac.offer)
-	*w = walker{steps: w.steps[:0], offerer: o.from, acceptor: ac.from}
-	w.state = State{Status: protocol.Proposed, Offer: a.offerFrame(o)}
+	*w = walker{steps: w.steps[:0], offer: w.offer, offerer: o.from, acceptor: ac.from}
+	a.unpackOffer(&w.offer, a.arena.get(o.body), o.id, a.did(o.from), o.ts, false)
+	w.state = State{Status: protocol.Proposed, Offer: &w.offer}
 	w.steps = append(w.steps, walked{order: o.order, ts: o.ts, typ: protocol.TypeOffer, out: okOutcome})
 	tooLate := ac.flags&flagTooLate != 0 && !reference
 	if tooLate {
@@ -72,14 +74,16 @@ func (a *Auditor) walk(w *walker, i uint32, src historyOf, reference bool) {
 	default:
 		w.accepted = true
 	}
-	w.state.bind(a.did(ac.from), a.acceptKeys[i], ac.statement, ac.id)
+	w.state.bind(a.did(ac.from), a.acceptKey(i, ac), ac.statement, ac.id)
 	if w.accepted {
 		w.state.Status = protocol.Accepted
 	}
 	w.steps = append(w.steps, walked{order: ac.order, ts: ac.ts, typ: protocol.TypeAccept, out: out})
-	if receipt := a.closings[ac.offer].receipt; tooLate && receipt != 0 {
-		r := a.rows.at(receipt)
-		w.steps = append(w.steps, walked{row: r, order: r.order, ts: r.ts, typ: protocol.TypeReceipt, out: okOutcome})
+	if tooLate {
+		if receipt := a.closings[ac.offer].receipt; receipt != 0 {
+			r := a.rows.at(receipt)
+			w.steps = append(w.steps, walked{row: r, order: r.order, ts: r.ts, typ: protocol.TypeReceipt, out: okOutcome})
+		}
 	}
 	head := a.boardOf(ac).head
 	if src == dealRoom {
@@ -103,6 +107,14 @@ func (a *Auditor) walk(w *walker, i uint32, src historyOf, reference bool) {
 		a.judgeRow(w, &s, src, rules, reference)
 		w.steps = append(w.steps, s)
 	}
+}
+
+// acceptKey gives the payment key that an accept names.
+func (a *Auditor) acceptKey(i uint32, ac *accept) protocol.Point {
+	if ac.flags&flagKey == 0 {
+		return protocol.Point{}
+	}
+	return a.acceptKeys[i]
 }
 
 // boardOf gives a contract's frames on the board.
