@@ -26,7 +26,7 @@ func (l Limit) String() string {
 	if int(l) < len(limitText) {
 		return limitText[l]
 	}
-	return "unknown-limit"
+	return "unknown"
 }
 
 // LimitError says that a limit stopped the work on Path. Rows handed out

@@ -396,7 +396,7 @@ func likeRow(b []byte) bool {
 		return false
 	}
 	p := parser{b: b, replaceUTF8: true, lastWins: true}
-	var has [memberCount + 1]bool
+	var has [memberOther + 1]bool
 	for i := p.space(1); i >= 0 && i < len(b); i = p.space(i) {
 		name, _, value := p.memberName(i)
 		if value < 0 {

@@ -345,6 +345,76 @@ func TestIrregularFiles(t *testing.T) {
 	}
 }
 
+// A named pipe is read, once, without looking at it first.
+func TestNamedDevice(t *testing.T) {
+	if _, err := os.Stat(os.DevNull); err != nil {
+		t.Skip("no null device:", err)
+	}
+	inputs, _, err := Open([]string{os.DevNull, os.DevNull}, Options{})
+	if err != nil || len(inputs) != 2 || inputs[0].Size != -1 {
+		t.Fatal(inputs, err)
+	}
+	if rows, _, sum, err := readAll(inputs[0]); err != nil || len(rows) != 0 || sum.Cut != CutNone {
+		t.Errorf("%v %+v %v", rows, sum, err)
+	}
+}
+
+// Codes go into reports and must not change.
+func TestWords(t *testing.T) {
+	var got []string
+	for f := RoomUnknown; f <= RoomFromName+1; f++ {
+		got = append(got, f.String())
+	}
+	for k := RowNormal; k <= RowTooLong+1; k++ {
+		got = append(got, k.String())
+	}
+	for c := CutNone; c <= CutCompressed+1; c++ {
+		got = append(got, c.String())
+	}
+	for c := Plain; c <= Zstd+1; c++ {
+		got = append(got, c.String())
+	}
+	for s := SkipName; s <= SkipAgain+1; s++ {
+		got = append(got, s.String())
+	}
+	for l := LimitDecompressed; l <= LimitFolders+1; l++ {
+		got = append(got, l.String())
+	}
+	want := []string{
+		"", "flag", "row", "page", "file", "folder", "found", "name", "unknown",
+		"normal", "torn", "too-long", "unknown",
+		"", "no-final-newline", "torn-line", "torn-page", "torn-compression", "unknown",
+		"", "gzip", "zstd", "unknown",
+		"other-name", "notes", "not-rows", "other-form", "not-a-file", "already-listed", "unknown",
+		"decompressed-bytes", "compression-ratio", "page-bytes", "files", "folder-depth", "unknown",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+func TestMessagesAreSafe(t *testing.T) {
+	const evil = "a\x1b[2J\nb.jsonl"
+	if got, want := (Position{Path: evil, Line: 7}).String(), `"a\x1b[2J\nb.jsonl":7`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	for l := LimitDecompressed; l <= LimitFolders+1; l++ {
+		if msg := (&LimitError{Path: evil, Limit: l}).Error(); strings.ContainsAny(msg, "\x1b\n") {
+			t.Errorf("%q", msg)
+		}
+	}
+	for _, err := range []error{
+		&FormError{Path: evil, What: "x", Do: "y"}, &DamagedError{Path: evil, Err: errors.New("x")}, fileError("read", evil, &fs.PathError{Path: evil, Err: fs.ErrNotExist}),
+	} {
+		if strings.ContainsAny(err.Error(), "\x1b\n") {
+			t.Errorf("%q", err)
+		}
+	}
+	if got, want := (Position{Path: "tclk-offers.jsonl", Line: 2}).String(), "tclk-offers.jsonl:2"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 // The conformance corpus as a folder of folders: rooms are named by their
 // files, and what is expected of them is skipped.
 func TestOpenCorpus(t *testing.T) {

@@ -77,7 +77,7 @@ func (c Cut) String() string {
 	if int(c) < len(cutText) {
 		return cutText[c]
 	}
-	return "unknown-cut"
+	return "unknown"
 }
 
 // Summary says what an input was, once it has been read to its end.
@@ -194,7 +194,7 @@ func (r *Reader) Next(c *Chunk) error {
 			buf = buf[:copy(buf, buf[used:])]
 			r.off += int64(used)
 			target = r.chunk
-		case r.err != nil || r.fault != nil || r.eof && len(buf) == 0:
+		case r.fault != nil || r.eof && len(buf) == 0:
 			c.buf = buf[:0]
 			return r.end()
 		default:

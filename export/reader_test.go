@@ -468,6 +468,21 @@ func TestOtherForms(t *testing.T) {
 	}
 }
 
+// A zstd frame says how much memory it wants. What is over the limit is refused
+// before it is given any.
+func TestZstdWindow(t *testing.T) {
+	// A frame header without content size, window 2^31: exponent 21, mantissa 0.
+	frame := zstdMagic + "\x00" + string([]byte{21 << 3}) + strings.Repeat("\x00", 20)
+	in, err := NewInput("x", strings.NewReader(frame), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var form *FormError
+	if _, _, _, err := readAll(in); !errors.As(err, &form) || !strings.Contains(err.Error(), "128 MiB") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestLongRows(t *testing.T) {
 	long := func(n int) string {
 		return `{"seq":9,"ts":"2026-09-02T10:00:00Z","from":"a","text":"` + strings.Repeat("x", n) + `"}`

@@ -112,6 +112,8 @@ func TestParseRowFields(t *testing.T) {
 		{name: "invalid UTF-8 in a name", row: "{\"seq\":7," + ok + ",\"x\xff\":1}", reason: protocol.RowNotJSON, reference: &base},
 		{name: "invalid UTF-8 outside of strings", row: "{\"seq\":7," + ok + ",\xff}", reason: protocol.RowNotJSON},
 
+		{name: "escape cut in a pair", row: `{"seq":7,` + ok + `,"sig":"\ud83d\u12"}`, reason: protocol.RowNotJSON},
+		{name: "upper-case escape", row: `{"seq":7,"ts":"2026-09-02T10:00:00.471Z","from":"alice","text":"\u00E9\uD83D\uDE00"}`, want: text("é😀")},
 		{name: "member twice", row: `{"seq":6,` + ok + `,"seq":7}`, reason: protocol.DuplicateMember, reference: &base},
 		{name: "member twice, bad first", row: `{"seq":null,` + ok + `,"seq":7}`, reason: protocol.DuplicateMember, reference: &base},
 		{name: "member twice, spelled otherwise", row: `{"seq":6,` + ok + `,"\u0073eq":7}`, reason: protocol.DuplicateMember, reference: &base},
@@ -164,6 +166,36 @@ func TestParseRowFields(t *testing.T) {
 			}
 			check(ReferenceRules(), reference)
 		})
+	}
+}
+
+// Invalid UTF-8 becomes what a browser's decoder makes of it: one U+FFFD for
+// each maximal part (the table of Unicode 3.9 and of the Encoding Standard).
+func TestReplaceInvalidUTF8(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                                     "",
+		"plain é€😀":                            "plain é€😀",
+		"\x80":                                 "\uFFFD",
+		"\xC0\xAF":                             "\uFFFD\uFFFD",
+		"\xC2":                                 "\uFFFD",
+		"\xC2\x41":                             "\uFFFDA",
+		"\xDF\xC2\x80":                         "\uFFFD\u0080",
+		"\xE0\x80\x80":                         "\uFFFD\uFFFD\uFFFD",
+		"\xE0\xA0":                             "\uFFFD",
+		"\xE1\x80\xE2\xF0\x91\x92\xF1\xBF\x41": "\uFFFD\uFFFD\uFFFD\uFFFDA",
+		"\xED\xA0\x80\xED\xBF\xBF\xED\xAF\x41": strings.Repeat("\uFFFD", 8) + "A",
+		"\xEF\xBF":                             "\uFFFD",
+		"\xF0\x80\x80\x41":                     "\uFFFD\uFFFD\uFFFDA",
+		"\xF0\x90\x80":                         "\uFFFD",
+		"\xF4\x91\x92\x93\xFF\x41\x80\xBF\x42": strings.Repeat("\uFFFD", 5) + "A\uFFFD\uFFFDB",
+		"\xF4\x8F\xBF":                         "\uFFFD",
+		"\xF5\x80":                             "\uFFFD\uFFFD",
+		"\xF8\x88\x80\x80\x80":                 strings.Repeat("\uFFFD", 5),
+		"\uFFFD":                               "\uFFFD",
+	} {
+		if got := string(appendValidUTF8(nil, []byte(in))); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/tclk-audit/tclk-audit/internal/audit"
 )
 
 type decodedLine struct {
@@ -173,8 +175,8 @@ func TestDecodeAnswersAtOnce(t *testing.T) {
 func TestDecodeReadError(t *testing.T) {
 	var out, errs bytes.Buffer
 	broken := io.MultiReader(strings.NewReader(heartbeat+"\n"), iotest.ErrReader(errors.New("the disk is gone")))
-	if code := run(t.Context(), []string{"decode"}, broken, &out, &errs); code != exitFailed {
-		t.Errorf("exit %d, want %d", code, exitFailed)
+	if code := run(t.Context(), []string{"decode"}, broken, &out, &errs); code != audit.ExitNotFinished {
+		t.Errorf("exit %d, want %d", code, audit.ExitNotFinished)
 	}
 	if !strings.Contains(errs.String(), "the disk is gone") {
 		t.Errorf("it said %q", errs.String())

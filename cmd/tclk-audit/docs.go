@@ -74,6 +74,7 @@ func manPage(cmd *cobra.Command) string {
 	}
 	b.WriteString(roffText(text))
 	cmd.InitDefaultHelpFlag()
+	cmd.InitDefaultVersionFlag()
 	if flags := visited(cmd.LocalFlags().VisitAll); len(flags) > 0 {
 		line(".SH OPTIONS")
 		for _, f := range flags {

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tclk-audit/tclk-audit/internal/gen"
+	"github.com/tclk-audit/tclk-audit/internal/report"
 )
 
 // maxRows bounds what a corpus is asked for: about a terabyte of rows.
@@ -15,7 +17,7 @@ const maxRows = 1_000_000_000
 func (a *app) genCommand() *cobra.Command {
 	o := gen.Defaults()
 	var noise string
-	var boardOnly bool
+	var boardOnly, asJSON bool
 	start := &instant{ms: &o.StartMs}
 	layout := &choice{value: gen.LayoutAuto.String(), allowed: []string{
 		gen.LayoutAuto.String(), gen.PerRoom.String(), gen.OneFile.String(),
@@ -57,8 +59,18 @@ Kinds of noise, for --noise:
 			if err != nil {
 				return err
 			}
+			if asJSON {
+				out, err := json.Marshal(struct {
+					Schema string `json:"schema"`
+					gen.Stats
+				}{"tclk-audit.gen/1", stats})
+				if err != nil {
+					return err
+				}
+				return a.print(append(out, '\n'))
+			}
 			_, err = fmt.Fprintf(a.stdout, "%s: %d rows (%d on the board, %d in deal rooms) of %d contracts in %d files, %d bytes\n",
-				o.Out, stats.Rows, stats.BoardRows, stats.DealRows, stats.Contracts, stats.Files, stats.Bytes)
+				report.Printable(o.Out), stats.Rows, stats.BoardRows, stats.DealRows, stats.Contracts, stats.Files, stats.Bytes)
 			return err
 		},
 	}
@@ -76,5 +88,6 @@ Kinds of noise, for --noise:
 	f.Var(start, "start", "`time` of the first offer, RFC 3339 or Unix ms")
 	f.Var(number[int64]{&o.FloodAccepts, 0, maxRows}, "flood-accepts", "add `N` valid accepts to one offer")
 	f.Var(number[int64]{&o.FloodRows, 0, maxRows}, "flood-rows", "add `N` strangers' rows to one deal room")
+	f.BoolVar(&asJSON, "json", false, "print what was written as a JSON object")
 	return cmd
 }

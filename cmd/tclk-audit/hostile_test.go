@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tclk-audit/tclk-audit/internal/audit"
 	"github.com/tclk-audit/tclk-audit/internal/testkit"
 	"github.com/tclk-audit/tclk-audit/protocol"
 )
@@ -147,7 +148,7 @@ func TestHostileNoise(t *testing.T) {
 	}
 	for _, args := range runs {
 		code, out, errs := invoke(t, "", args...)
-		if code == exitFailed || code == exitUsage || out == "" {
+		if code == audit.ExitNotFinished || code == audit.ExitUsage || out == "" {
 			t.Errorf("%v: exit %d: %s", args, code, errs)
 		}
 		checkPrintable(t, strings.Join(args, " "), out)

@@ -21,23 +21,19 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tclk-audit/tclk-audit/internal/audit"
 	"github.com/tclk-audit/tclk-audit/internal/report"
 )
 
 func main() { os.Exit(run(interruptible(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
-
-// The exit codes. Which of 0, 1 and 3 an audit ends with is the audit's answer.
-const (
-	exitFailed = 4 // the work could not be done: I/O, a limit, interrupted
-	exitUsage  = 2
-)
 
 // grace is how long an interrupted verb may take to end by itself. One that is
 // stuck in a read of a terminal or pipe never would.
 const grace = time.Second
 
 // run is the program: it runs the verb that args name and returns the exit
-// code. It is the only place that decides one.
+// code. It is the only place that decides one; which of 0, 1 and 3 an audit
+// ends with is the audit's answer.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
 	root := a.root()
@@ -61,7 +57,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return a.exit
 	case errors.Is(err, syscall.EPIPE):
 		// The reader has gone: nothing to say, and nobody to say it to.
-		return exitFailed
+		return audit.ExitNotFinished
 	case errors.As(err, &usage) || !a.started.Load():
 		a.warn("%v", err)
 		hint := "run '" + a.name + " --help' for usage"
@@ -69,18 +65,18 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			hint = usage.hint
 		}
 		a.warn("hint: %s", hint)
-		return exitUsage
+		return audit.ExitUsage
 	case ctx.Err() != nil:
 		a.warn("interrupted before the work was done")
 		a.warn("hint: nothing was decided; run it again")
-		return exitFailed
+		return audit.ExitNotFinished
 	default:
 		a.warn("%v", err)
 		var hinted *hintedError
 		if errors.As(err, &hinted) {
 			a.warn("hint: %s", hinted.hint)
 		}
-		return exitFailed
+		return audit.ExitNotFinished
 	}
 }
 
@@ -178,6 +174,8 @@ func (a *app) root() *cobra.Command {
 		SuggestionsMinimumDistance: 2,
 	}
 	a.name = root.Name()
+	root.Version = thisBuild().String()
+	root.SetVersionTemplate("{{.Version}}")
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/tclk-audit/tclk-audit/internal/audit"
 	"github.com/tclk-audit/tclk-audit/protocol"
 )
 
@@ -203,8 +204,8 @@ func TestClosedPipe(t *testing.T) {
 		{"version"},
 	} {
 		var errs bytes.Buffer
-		if code := run(t.Context(), args, strings.NewReader(heartbeat), closedPipe{}, &errs); code != exitFailed {
-			t.Errorf("%v: exit %d, want %d", args, code, exitFailed)
+		if code := run(t.Context(), args, strings.NewReader(heartbeat), closedPipe{}, &errs); code != audit.ExitNotFinished {
+			t.Errorf("%v: exit %d, want %d", args, code, audit.ExitNotFinished)
 		}
 		if errs.Len() > 0 {
 			t.Errorf("%v: said %q to nobody", args, errs.String())
@@ -227,8 +228,8 @@ func TestInterrupted(t *testing.T) {
 			time.AfterFunc(10*time.Millisecond, cancel)
 		}
 		var out, errs bytes.Buffer
-		if code := run(ctx, args, stdin, &out, &errs); code != exitFailed {
-			t.Errorf("%v: exit %d, want %d", args, code, exitFailed)
+		if code := run(ctx, args, stdin, &out, &errs); code != audit.ExitNotFinished {
+			t.Errorf("%v: exit %d, want %d", args, code, audit.ExitNotFinished)
 		}
 		if !strings.Contains(errs.String(), "interrupted") || out.Len() > 0 {
 			t.Errorf("%v: said %q and %q", args, out.String(), errs.String())
@@ -307,8 +308,15 @@ func TestManPages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	written := filepath.Join(t.TempDir(), "man")
+	if code, _, errs := invoke(t, "", "docs", written); code != 0 {
+		t.Fatalf("docs: exit %d: %s", code, errs)
+	}
 	for name, page := range pages {
 		golden(t, filepath.Join(dir, name), page)
+		if readFile(t, filepath.Join(written, name)) != page {
+			t.Errorf("the docs command writes another %s", name)
+		}
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {

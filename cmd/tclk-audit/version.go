@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"runtime"
 	"runtime/debug"
 
@@ -25,15 +24,7 @@ func (a *app) versionCommand() *cobra.Command {
 			if asJSON {
 				return a.print(report.AppendBuild(nil, b))
 			}
-			s := "tclk-audit " + b.Version
-			if b.Commit != "" {
-				s += " commit " + b.Commit
-				if b.Modified {
-					s += " with local changes"
-				}
-			}
-			_, err := fmt.Fprintln(a.stdout, s, b.Go, b.Platform)
-			return err
+			return a.print([]byte(b.String()))
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")

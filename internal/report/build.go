@@ -12,6 +12,18 @@ type Build struct {
 	Platform string // such as linux/amd64
 }
 
+// String says the build in one line, with a newline.
+func (b Build) String() string {
+	s := "tclk-audit " + b.Version
+	if b.Commit != "" {
+		s += " commit " + b.Commit
+		if b.Modified {
+			s += " with local changes"
+		}
+	}
+	return s + " " + b.Go + " " + b.Platform + "\n"
+}
+
 // AppendBuild appends the build as one JSON object on one line, with a newline.
 func AppendBuild(dst []byte, b Build) []byte {
 	e := &encoder{buf: dst, first: true}

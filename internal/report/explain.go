@@ -19,6 +19,9 @@ type ExplainOptions struct {
 	ClaimMessage []byte
 }
 
+// flipLimit bounds the list of what would change the answer.
+const flipLimit = 64
+
 // strangerLimit bounds the legend of signers who are no party.
 const strangerLimit = 20
 
@@ -133,12 +136,10 @@ func (t *teller) terms() {
 		return
 	}
 	t.heading("Terms")
-	opener := "payer"
-	if len(c.Steps) > 0 && c.Steps[0].From == c.Payee {
-		opener = "payee"
+	if o := t.counted(protocol.TypeOffer); o != nil {
+		t.line("  opened by the ", signer(c, o.From))
 	}
 	t.table([][]cell{
-		{left("opened by"), left("the " + opener)},
 		{left("price"), left(word(c.Amount) + " " + word(c.Asset) + ", in the rail's minimal units")},
 		{left("lock"), left(c.Lock.String() + ": whoever knows the secret behind the statement can claim")},
 		{left("accept before"), left(clock(c.ExpiresMs) + "  expiresMs")},
@@ -263,7 +264,11 @@ func (t *teller) meaning(s *fold.Step) string {
 	case protocol.TypeLock:
 		return who + " says that the money is locked on rail " + word(s.Rail) + ref + ". Only the rail can confirm it."
 	case protocol.TypeReveal:
-		return who + " publishes a secret" + ref + ", and it opens the statement: that is the claim."
+		claim := who + " publishes a secret" + ref + ", and it opens the statement: that is the claim."
+		if c.Late {
+			claim += " It is late: after claimByMs the rail decides between it and the refund."
+		}
+		return claim
 	case protocol.TypeRefund:
 		return who + " takes the money back" + ref + "."
 	case protocol.TypeCancel:
@@ -412,8 +417,9 @@ func (t *teller) flips() {
 	t.heading("What would change it")
 	n := 0
 	add := func(parts ...string) {
-		n++
-		t.item(plain, parts...)
+		if n++; n <= flipLimit {
+			t.item(plain, parts...)
+		}
 	}
 	for i := range c.Steps {
 		s := &c.Steps[i]
@@ -445,6 +451,9 @@ func (t *teller) flips() {
 	}
 	if c.Shadow != protocol.StatusNone && c.Shadow != c.Status {
 		add("under --rule offer-room the board's frames could decide: ", c.Shadow.String())
+	}
+	if n > flipLimit {
+		t.line("  and ", number(int64(n-flipLimit)), " more")
 	}
 	if n == 0 {
 		t.line("  Nothing that was looked at here: no deadline judged a step and no row is known to be missing.")

@@ -499,6 +499,9 @@ func bindingText(c *fold.Contract) string {
 		}
 		return s
 	}
+	if c.Status == protocol.StatusNone {
+		return "none (the offer is not in sight)"
+	}
 	return "none (the accept did not count)"
 }
 
