@@ -112,6 +112,8 @@ const (
 	defaultRatio             = 1000
 	defaultFiles             = 1_000_000
 
+	// leastChunk is the least that is read at once.
+	leastChunk = 4 << 10
 	// ratioFloor is the output below which no ratio is judged: small exports
 	// of many like rows compress very well.
 	ratioFloor = 64 << 20

@@ -139,8 +139,14 @@ func (in *Input) Reader() (*Reader, error) {
 		}
 		return nil, err
 	}
+	chunk := in.opts.ChunkBytes
+	if in.Size >= 0 && in.Size < int64(chunk) {
+		// A folder may hold many thousand small files: no more is set aside for
+		// each than it fills. One byte over, so that its end is seen.
+		chunk = max(int(in.Size)+1, leastChunk)
+	}
 	r := &Reader{
-		path: in.Path, chunk: in.opts.ChunkBytes, limits: in.opts.Limits,
+		path: in.Path, chunk: chunk, limits: in.opts.Limits,
 		src: src, line: 1,
 	}
 	r.sum.Compression = src.compression

@@ -17,6 +17,7 @@ import (
 type keyPoint struct {
 	neg     curve.EdwardsPoint
 	onCurve bool
+	prime   bool // known to be in the prime-order subgroup
 	// In the batch number `batch` the key's rows share term number `term`.
 	batch uint64
 	term  int
@@ -35,6 +36,7 @@ type equation struct {
 	key  *key
 	negR curve.EdwardsPoint
 	s, k [32]byte // little-endian, below the group order
+	odd  bool     // R's encoding is one of the few that can be non-canonical
 	bind [32]byte // first half of SHA-512(R|A|message), unreduced
 }
 
@@ -49,7 +51,7 @@ func (e *equation) set(key *key, sig *[64]byte, preimage []byte) bool {
 		return false
 	}
 	e.negR.Neg(&e.negR)
-	e.key = key
+	e.key, e.odd = key, oddEncoding((*[32]byte)(sig[:32]))
 	e.s = [32]byte(sig[32:])
 	hash := sha512.Sum512(preimage)
 	e.bind = [32]byte(hash[:32])
@@ -159,6 +161,88 @@ func (e *engine) allHold(eqs []equation) bool {
 
 	var sum curve.EdwardsPoint
 	return sum.MultiscalarMulVartime(scalars, points).IsSmallOrder()
+}
+
+// oddEncoding reports whether an encoded point could be written otherwise: its
+// y is p or more, or 1, whose sign bit may be set or not.
+func oddEncoding(b *[32]byte) bool {
+	if b[31]&0x7f == 0x7f && b[1] == 0xff {
+		return true
+	}
+	return b[0] == 1 && b[1] == 0 && b[31]&0x7f == 0
+}
+
+// allStrict reports whether crypto/ed25519, too, accepts these equations, all of
+// which hold. It may say no without need, never yes without reason.
+//
+// The two rules differ only where R is not written canonically or where
+// something of small order is in play: if R and A lie in the prime-order
+// subgroup then so does what an equation leaves over, and being of small order
+// it is nothing at all. So the points are tested for that, all at once: each
+// goes into some of eight sums, as the bits of a byte say that follows from the
+// whole batch and is never zero, and each sum is multiplied by the group order.
+// A lone point with a part of small order is in at least one sum and shows
+// there; of several, made to hide each other, the parts cancel in all eight with
+// a chance of about one in 256.
+func (e *engine) allStrict(eqs []equation) bool {
+	bound := sha256.New()
+	for i := range eqs {
+		if eqs[i].odd {
+			return false
+		}
+		bound.Write(eqs[i].bind[:])
+		bound.Write(eqs[i].s[:])
+	}
+	var seed [sha256.Size]byte
+	bound.Sum(seed[:0])
+	stream := rand.NewChaCha8(seed)
+
+	// Points that share a byte are summed first: one addition a point.
+	var buckets [256]curve.EdwardsPoint
+	var used [256]bool
+	var bytes uint64
+	put := func(i int, p *curve.EdwardsPoint) {
+		if i%8 == 0 {
+			bytes = stream.Uint64()
+		}
+		b := 1 + byte(bytes)%255
+		bytes >>= 8
+		if used[b] {
+			buckets[b].Add(&buckets[b], p)
+		} else {
+			buckets[b].Set(p)
+			used[b] = true
+		}
+	}
+	n := 0
+	e.batch++
+	keys := e.terms[:0]
+	for i := range eqs {
+		put(n, &eqs[i].negR)
+		n++
+		if p := &eqs[i].key.point; !p.prime && p.batch != e.batch {
+			p.batch = e.batch
+			keys = append(keys, eqs[i].key)
+			put(n, &p.neg)
+			n++
+		}
+	}
+	for bit := range 8 {
+		var sum curve.EdwardsPoint
+		sum.Identity()
+		for b := range buckets {
+			if used[b] && b>>bit&1 == 1 {
+				sum.Add(&sum, &buckets[b])
+			}
+		}
+		if !sum.IsTorsionFree() {
+			return false
+		}
+	}
+	for _, k := range keys {
+		k.point.prime = true
+	}
+	return true
 }
 
 // wide is a sum of products of weights and scalars, kept whole so that it need

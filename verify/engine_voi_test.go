@@ -119,3 +119,6 @@ func TestTables(t *testing.T) {
 		}
 	}
 }
+
+// rowAllocations is how many allocations a row of a batch may cost.
+const rowAllocations = 0.1

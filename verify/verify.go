@@ -48,7 +48,7 @@ func (c Class) String() string {
 }
 
 // Result is the judgement on one row. Check and CheckBatch set Class (never
-// Repaired) and Reason; the other fields are for a caller that goes on to
+// Repaired), Reason and NotStrict; the other fields are for a caller that goes on to
 // Repair and OtherRoom, so that all that is known of a row travels together.
 type Result struct {
 	Class Class
@@ -92,7 +92,7 @@ func (v *Verifier) Check(r *protocol.Record) Result {
 	if !eq.set(key, &sig, v.covered(r, key, &sig, r.Nonce)) || !eq.holds() {
 		return refused(protocol.SignatureInvalid)
 	}
-	return Result{Class: Authentic}
+	return Result{Class: Authentic, NotStrict: !Strict(r)}
 }
 
 // CheckBatch judges rs[i] into out[i], exactly as Check would, at a fraction of
@@ -122,34 +122,57 @@ func (v *Verifier) CheckBatch(rs []protocol.Record, out []Result) {
 			v.rows[n] = next
 			n++
 		}
-		v.settle(n, out)
+		v.settle(n, rs, out)
 	}
 }
 
 // settle answers for the first n equations: together if they are worth it and
 // all hold, else one by one.
-func (v *Verifier) settle(n int, out []Result) {
+func (v *Verifier) settle(n int, rs []protocol.Record, out []Result) {
 	batched := n >= leastBatch && !v.pace.resting()
 	if batched && v.engine.allHold(v.equations[:n]) {
 		v.pace.held(n)
 		for _, row := range v.rows[:n] {
 			out[row] = Result{Class: Authentic}
 		}
+		v.strict(n, rs, out)
 		return
 	}
+	good := 0
 	for i, row := range v.rows[:n] {
-		if v.equations[i].holds() {
-			out[row] = Result{Class: Authentic}
-		} else {
+		if !v.equations[i].holds() {
 			out[row] = refused(protocol.SignatureInvalid)
+			continue
 		}
+		out[row] = Result{Class: Authentic}
+		v.equations[good], v.equations[i] = v.equations[i], v.equations[good]
+		v.rows[good], v.rows[i] = row, v.rows[good]
+		good++
 	}
+	v.strict(good, rs, out)
 	if batched {
 		v.pace.failed(n)
 	} else {
 		v.pace.single(n)
 	}
 }
+
+// strict marks those of the first n rows, all authentic, that crypto/ed25519
+// refuses. Such rows are rare, and checking each row a second time would cost
+// more than all the rest: so the engine is asked first whether the n can hold
+// any.
+func (v *Verifier) strict(n int, rs []protocol.Record, out []Result) {
+	if n > fewRows && v.engine.allStrict(v.equations[:n]) {
+		return
+	}
+	for _, row := range v.rows[:n] {
+		out[row].NotStrict = !Strict(&rs[row])
+	}
+}
+
+// fewRows is the number of rows up to which checking each is cheaper than
+// asking about all.
+const fewRows = 6
 
 // forms judges everything about a row but the signature itself, and decodes
 // what the signature check needs.

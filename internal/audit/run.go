@@ -213,25 +213,51 @@ func (r *run) peek(in *input) error {
 	return rd.Close()
 }
 
+// jobBytes is how much text of small inputs goes into one job, and jobParts how
+// many chunks.
+const (
+	jobBytes = 512 << 10
+	jobParts = 256
+)
+
 // read puts the chunks of a stream's inputs into the pipeline, in order.
 func (r *run) read(ctx context.Context, s *stream, work chan<- *job) error {
 	defer close(s.jobs)
-	send := func(j *job) error {
+	var j *job
+	bytes := int64(0)
+	send := func() error {
+		if j == nil {
+			return nil
+		}
+		full := j
+		j, bytes = nil, 0
 		select {
-		case s.jobs <- j:
+		case s.jobs <- full:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if j.err != nil {
-			j.done <- struct{}{}
-			return nil
-		}
 		select {
-		case work <- j:
+		case work <- full:
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+	}
+	// next gives the place for one more chunk.
+	next := func() (*part, error) {
+		if j == nil {
+			select {
+			case j = <-s.free:
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+			j.used, j.rows = 0, 0
+		}
+		if j.used == len(j.parts) {
+			j.parts = append(j.parts, part{})
+		}
+		j.used++
+		return &j.parts[j.used-1], nil
 	}
 	for _, in := range s.inputs {
 		rd := in.open
@@ -241,39 +267,37 @@ func (r *run) read(ctx context.Context, s *stream, work chan<- *job) error {
 				return err
 			}
 		}
-		for first := in.first; ; first = nil {
-			var j *job
-			select {
-			case j = <-s.free:
-			case <-ctx.Done():
-				rd.Close()
-				return ctx.Err()
-			}
-			j.input, j.err = in, nil
-			if first != nil {
-				j.chunk = *first
-			} else if err := rd.Next(&j.chunk); err != nil {
-				if err != io.EOF {
-					rd.Close()
-					return err
-				}
-				j.err, j.sum = err, rd.Summary()
-			}
-			j.consumed = rd.Consumed()
-			end := j.err != nil
-			if err := send(j); err != nil {
+		for ends := false; !ends; {
+			p, err := next()
+			if err != nil {
 				rd.Close()
 				return err
 			}
-			if end {
-				break
+			before := rd.Consumed()
+			p.input, p.ends = in, false
+			if in.first != nil {
+				p.chunk, in.first = *in.first, nil
+			} else if err := rd.Next(&p.chunk); err == io.EOF {
+				p.ends, p.sum = true, rd.Summary()
+			} else if err != nil {
+				rd.Close()
+				return err
+			}
+			p.consumed = rd.Consumed()
+			j.rows += len(p.chunk.Rows)
+			ends = p.ends
+			if bytes += p.consumed - before; bytes >= jobBytes || j.used >= jobParts {
+				if err := send(); err != nil {
+					rd.Close()
+					return err
+				}
 			}
 		}
 		if err := rd.Close(); err != nil {
 			return err
 		}
 	}
-	return nil
+	return send()
 }
 
 // merge feeds streams into the auditor, the row that comes first on the board
@@ -364,12 +388,11 @@ func (r *run) pull(ctx context.Context, s *stream) error {
 				return ctx.Err()
 			}
 			s.cur, s.next = j, 0
-			if j.err != nil {
-				r.endInput(j)
-				j.items = j.items[:0]
-			} else {
-				r.pages(j)
-				r.progress(j)
+			r.pages(j)
+			r.progress(j)
+			for len(j.items) > 0 && s.next < len(j.items) && j.items[s.next].end != nil {
+				r.endInput(&j.items[s.next])
+				s.next++
 			}
 		case <-ctx.Done():
 			return ctx.Err()
@@ -398,8 +421,11 @@ func (s *stream) place() {
 
 // progress reports how far the reading has come.
 func (r *run) progress(j *job) {
-	r.done += j.consumed - j.input.read
-	j.input.read = j.consumed
+	for k := range j.parts[:j.used] {
+		p := &j.parts[k]
+		r.done += p.consumed - p.input.read
+		p.input.read = p.consumed
+	}
 	if r.opts.Progress != nil {
 		r.opts.Progress(r.done, r.total)
 	}
@@ -407,9 +433,11 @@ func (r *run) progress(j *job) {
 
 // pages puts the rooms of pages in sight, also of those without rows.
 func (r *run) pages(j *job) {
-	for _, p := range j.chunk.Pages {
-		if room, _ := j.input.room("", p.Room); room != "" {
-			r.res.auditor.Room(room)
+	for k := range j.parts[:j.used] {
+		for _, p := range j.parts[k].chunk.Pages {
+			if room, _ := j.parts[k].input.room("", p.Room); room != "" {
+				r.res.auditor.Room(room)
+			}
 		}
 	}
 }
@@ -480,7 +508,7 @@ func (r *run) takeAlike(ctx context.Context, s *stream, live []*stream, begin fu
 // already handed in the same record at the same place.
 func (r *run) take(s *stream, twin *stream) {
 	it := &s.cur.items[s.next]
-	in := s.cur.input
+	in := it.input
 	s.next++
 	r.count(in, it)
 	if it.malformed != protocol.ReasonNone {
@@ -500,6 +528,10 @@ func (r *run) take(s *stream, twin *stream) {
 		} else {
 			r.res.auditor.Add(row)
 		}
+	}
+	for s.next < len(s.cur.items) && s.cur.items[s.next].end != nil {
+		r.endInput(&s.cur.items[s.next])
+		s.next++
 	}
 	if s.next < len(s.cur.items) {
 		s.place()
@@ -584,18 +616,14 @@ func (in *input) place(it *item) string {
 }
 
 // endInput takes note of what an input was.
-func (r *run) endInput(j *job) {
-	out := j.input.out
-	out.SHA256, out.Cut = j.sum.SHA256, j.sum.Cut
-	r.res.Bytes += j.sum.Bytes
-	r.done += j.sum.Bytes - j.input.read
-	if r.opts.Progress != nil {
-		r.opts.Progress(r.done, r.total)
-	}
+func (r *run) endInput(it *item) {
+	out := it.input.out
+	out.SHA256, out.Cut = it.end.SHA256, it.end.Cut
+	r.res.Bytes += it.end.Bytes
 	if out.Cut == export.CutNone {
 		return
 	}
-	room, _ := j.input.room("", "")
+	room, _ := it.input.room("", "")
 	if out.rooms == 1 {
 		room = out.Room
 	} else if out.rooms > 1 {

@@ -19,9 +19,11 @@ const (
 	shareOfVerified = 0.06
 )
 
-// item is one row of a chunk, judged.
+// item is one row of a chunk, judged, or the end of an input.
 type item struct {
 	row       fold.Row
+	input     *input
+	end       *export.Summary // of the input, whose rows are all before this item
 	line      int64
 	offset    int64
 	size      int64
@@ -33,16 +35,24 @@ type item struct {
 	hidden    bool // malformed, but usable as the reference reads it
 }
 
-// job is one chunk on its way through the pipeline. It owns all that its items
-// point into.
-type job struct {
+// part is one chunk of an input, or its end.
+type part struct {
 	input *input
 	chunk export.Chunk
-	err   error // io.EOF: the input's last job; it holds no rows
+	ends  bool // it holds no rows, but the summary
 	sum   export.Summary
 	// consumed is how many stored bytes the input had given when the chunk
 	// was read.
 	consumed int64
+}
+
+// job is a piece of work in the pipeline: a chunk of a large input, or many
+// small inputs at once, since signatures are cheap only in large batches. It
+// owns all that its items point into.
+type job struct {
+	parts []part
+	used  int // how many of parts
+	rows  int
 
 	items   []item
 	records []protocol.Record
@@ -101,25 +111,34 @@ func newWorker(rules fold.Rules, rooms []string) *worker {
 }
 
 func (w *worker) do(j *job) {
-	rows := j.chunk.Rows
-	if cap(j.items) < len(rows) {
-		j.items = make([]item, 0, len(rows)+len(rows)/8)
+	if need := j.rows + j.used; cap(j.items) < need {
+		j.items = make([]item, 0, need+need/8)
 		j.records = make([]protocol.Record, 0, cap(j.items))
 		j.results = make([]verify.Result, cap(j.items))
 		j.at = make([]int, 0, cap(j.items))
 	}
 	j.items, j.records, j.at = j.items[:0], j.records[:0], j.at[:0]
-	if need := 0; cap(j.scratch) == 0 {
-		for i := range rows {
-			need += len(rows[i].Bytes)
+	if cap(j.scratch) == 0 {
+		need := 0
+		for k := range j.parts[:j.used] {
+			for i := range j.parts[k].chunk.Rows {
+				need += len(j.parts[k].chunk.Rows[i].Bytes)
+			}
 		}
 		// Unescaped text is never longer than the row; growing in the middle
 		// would only waste the earlier piece.
 		j.scratch = make([]byte, 0, need)
 	}
 	j.scratch = j.scratch[:0]
-	for i := range rows {
-		w.parseRow(j, &rows[i])
+	for k := range j.parts[:j.used] {
+		p := &j.parts[k]
+		if p.ends {
+			j.items = append(j.items, item{input: p.input, end: &p.sum})
+			continue
+		}
+		for i := range p.chunk.Rows {
+			w.parseRow(j, p.input, &p.chunk.Rows[i])
+		}
 	}
 	j.results = j.results[:len(j.records)]
 	w.verifier.CheckBatch(j.records, j.results)
@@ -132,14 +151,14 @@ func (w *worker) do(j *job) {
 	}
 }
 
-func (w *worker) parseRow(j *job, raw *export.RawRow) {
-	j.items = append(j.items, item{line: raw.Line, offset: raw.Offset, size: raw.Size, tooLong: raw.Kind == export.RowTooLong})
+func (w *worker) parseRow(j *job, in *input, raw *export.RawRow) {
+	j.items = append(j.items, item{input: in, line: raw.Line, offset: raw.Offset, size: raw.Size, tooLong: raw.Kind == export.RowTooLong})
 	it := &j.items[len(j.items)-1]
 	rec := protocol.Record{Generation: raw.Generation}
 	p := raw.Parse(w.parse, &j.scratch, &rec)
 	if p.Reason != protocol.ReasonNone {
 		it.malformed, it.detail, it.torn = p.Reason, p.Detail, p.Torn
-		it.row.Record.Room, it.roomFrom = j.input.room("", raw.PageRoom)
+		it.row.Record.Room, it.roomFrom = in.room("", raw.PageRoom)
 		if w.rules.Reference || p.Torn || it.tooLong {
 			return
 		}
@@ -150,12 +169,12 @@ func (w *worker) parseRow(j *job, raw *export.RawRow) {
 		}
 		it.hidden = true
 	}
-	rec.Room, it.roomFrom = j.input.room(p.Room, raw.PageRoom)
+	rec.Room, it.roomFrom = in.room(p.Room, raw.PageRoom)
 	if it.hidden && !protocol.IsDealRoom(rec.Room) {
 		it.hidden = false
 		return
 	}
-	it.row.Size, it.row.Hidden, it.row.Source = int(raw.Size)+1, it.hidden, j.input.index
+	it.row.Size, it.row.Hidden, it.row.Source = int(raw.Size)+1, it.hidden, in.index
 	j.records = append(j.records, rec)
 	j.at = append(j.at, len(j.items)-1)
 }
