@@ -97,8 +97,8 @@ type OfferCounts struct {
 type Auditor struct {
 	opts    Options
 	arena   arena
-	keys    map[[32]byte]uint32
-	keyList slab[[32]byte]
+	keys    map[uint64]uint32 // first eight bytes of a key → the newest such one
+	keyList slab[signer]
 	dids    []string
 
 	offers      slab[offer]
@@ -125,6 +125,8 @@ type Auditor struct {
 	cuts       map[uint32]bool  // sources with torn or unplaced malformed rows
 	hazy       map[hazyKey]bool // sources of a deal room with malformed rows
 
+	clockMs  int64 // the greatest time of a row that counts
+	hasClock bool
 	order    uint64
 	findings []Finding
 	kept     [codeEnd]int
@@ -149,20 +151,19 @@ type roomName [8]byte
 
 // offer is one offer in sight. Its frame is packed in the arena.
 type offer struct {
-	id          protocol.ID
-	record      protocol.RecordID
-	seq         uint64
-	ts          int64
-	order       uint64
-	body        ref
-	gen         uint32
-	holes       uint32 // holes of the board before this row
-	chain       uint32 // another offer whose id begins alike
-	from        uint32
-	bound       uint32 // the first valid accept
-	first, last uint32 // its listed accepts, chained by accept.sibling
-	locks       uint32 // accepts of it with a counted lock
-	flags       flag
+	id     protocol.ID
+	record protocol.RecordID
+	seq    uint64
+	ts     int64
+	order  uint64
+	body   ref
+	gen    uint32
+	holes  uint32 // holes of the board before this row
+	chain  uint32 // another offer whose id begins alike
+	from   uint32
+	bound  uint32 // the first valid accept
+	locks  uint32 // accepts of it with a counted lock
+	flags  flag
 }
 
 // closing is what closed an offer before an accept: rows of the board.
@@ -184,7 +185,6 @@ type accept struct {
 	chain     uint32 // an older accept with the same deal room, which its id begins with
 	offer     uint32 // 0: not in sight, see Auditor.orphans
 	from      uint32
-	sibling   uint32
 	sameStmt  uint32 // an older accept with a statement that hashes alike
 	board     uint32 // its frames on the board
 	flags     flag
@@ -227,6 +227,8 @@ const (
 	flagLost            // accept: it stood before its offer's row, whose first sighting may be lost
 	flagKey             // accept: it names a payment key
 	flagSharedStatement // accept: another has the same statement
+	flagRaced           // offer: it has more than one listed accept
+	flagListed          // offer: it has one
 	flagDisorder        // its seq did not rise
 	flagFiller          // no row: seq to ts are those of rows of non-parties that are not kept, size of them
 )
@@ -333,7 +335,7 @@ type elsewhereKey struct {
 func New(o Options) *Auditor {
 	a := &Auditor{
 		opts:        o,
-		keys:        map[[32]byte]uint32{},
+		keys:        map[uint64]uint32{},
 		offerIndex:  map[uint64]uint32{},
 		acceptIndex: map[uint64]uint32{},
 		orphans:     map[uint32]protocol.ID{},
@@ -425,12 +427,12 @@ func (a *Auditor) key(r *Row) uint32 {
 	if !r.IsDID {
 		return 0
 	}
-	if i, ok := a.keys[r.Key]; ok {
+	if i := a.knownKey(r); i != 0 {
 		return i
 	}
-	i, p := a.keyList.add()
-	*p = r.Key
-	a.keys[r.Key] = i
+	i, s := a.keyList.add()
+	*s = signer{r.Key, a.keys[prefix(r.Key[:])]}
+	a.keys[prefix(r.Key[:])] = i
 	return i
 }
 
@@ -439,7 +441,17 @@ func (a *Auditor) knownKey(r *Row) uint32 {
 	if !r.IsDID {
 		return 0
 	}
-	return a.keys[r.Key]
+	i := a.keys[prefix(r.Key[:])]
+	for i != 0 && a.keyList.at(i).key != r.Key {
+		i = a.keyList.at(i).chain
+	}
+	return i
+}
+
+// signer is one key whose rows are kept.
+type signer struct {
+	key   [32]byte
+	chain uint32 // another that begins alike
 }
 
 // did gives the did:key of a number. Each is spelled out once: a board's keys
@@ -452,7 +464,7 @@ func (a *Auditor) did(i uint32) string {
 		a.dids = append(a.dids, "")
 	}
 	if a.dids[i] == "" {
-		a.dids[i] = verify.EncodeDID(*a.keyList.at(i))
+		a.dids[i] = verify.EncodeDID(a.keyList.at(i).key)
 	}
 	return a.dids[i]
 }
@@ -492,9 +504,8 @@ func (a *Auditor) Add(r *Row) {
 		return
 	}
 	counts := a.counts(r)
-	if counts && (a.sum.ClockMs == nil || r.Record.TsMs > *a.sum.ClockMs) {
-		ts := r.Record.TsMs
-		a.sum.ClockMs = &ts
+	if counts {
+		a.clockMs, a.hasClock = max(a.clockMs, r.Record.TsMs), true
 	}
 	// An id does not cover the signature: a spoilt copy is no record.
 	replay := false
@@ -528,7 +539,9 @@ func (a *Auditor) Add(r *Row) {
 	}
 	if counts && r.Line.Frame != nil {
 		a.sum.Rejected[protocol.WrongRoom]++
-		a.misplaced(r.Line.Frame, r.Record.Room)
+		if !replay {
+			a.misplaced(r.Line.Frame, r.Record.Room)
+		}
 	}
 }
 
@@ -667,7 +680,8 @@ func (a *Auditor) exposeAll(st protocol.Statement, order uint64) bool {
 
 // statementKey spreads statements, whose bytes a stranger may choose.
 func statementKey(s protocol.Statement) uint64 {
-	digest := sha256.Sum256(s.Bytes())
+	var buf [33]byte
+	digest := sha256.Sum256(s.AppendBytes(buf[:0]))
 	return prefix(digest[:])
 }
 
@@ -754,20 +768,21 @@ type window struct {
 	ring  []windowRow
 	head  int
 	bytes uint64
-	top   map[[32]byte]int // signer → its entry with the greatest nonce, as an absolute index
+	top   map[uint64]int // signer → its entry with the greatest nonce, as an absolute index
 	base  int
 }
 
 type windowRow struct {
-	signer [32]byte
+	signer uint64
 	nonce  uint64
 	size   uint32
 }
 
-// add reports whether the signer's nonce fell.
-func (w *window) add(signer [32]byte, nonce uint64, size int) bool {
+// add reports whether the signer's nonce fell. A signer goes by the first eight
+// bytes of its key: to share those with another's key is beyond anybody.
+func (w *window) add(signer, nonce uint64, size int) bool {
 	if w.top == nil {
-		w.top = map[[32]byte]int{}
+		w.top = map[uint64]int{}
 	}
 	w.evict(size)
 	fell := false

@@ -39,7 +39,7 @@ func (a *Auditor) addBoard(r *Row, counts, replay bool) {
 	var flags flag
 	if replay || disorder {
 		a.window.skip(r.Size)
-	} else if a.window.add(r.Key, nonceValue(r.Record.Nonce), r.Size) {
+	} else if a.window.add(prefix(r.Key[:]), nonceValue(r.Record.Nonce), r.Size) {
 		flags |= flagNonceOrder
 	}
 	f := r.Line.Frame
@@ -48,6 +48,9 @@ func (a *Auditor) addBoard(r *Row, counts, replay bool) {
 		return
 	}
 	flags |= conflictFlags(r.Conflict)
+	if replay {
+		flags |= flagReplay
+	}
 	if !r.Line.Canonical {
 		flags |= flagNoncanonical
 	}
@@ -67,7 +70,7 @@ func (a *Auditor) addBoard(r *Row, counts, replay bool) {
 		case *protocol.Cancel:
 			reason = a.boardCancel(f, r, flags, replay)
 		case *protocol.Receipt:
-			reason = a.boardReceipt(f, r, flags)
+			reason = a.boardReceipt(f, r, flags, replay)
 		case *protocol.Reveal:
 			a.exposed(f)
 			reason = a.boardFrame(f, f.Contract, r, flags)
@@ -188,12 +191,10 @@ func (a *Auditor) addAccept(f *protocol.Accept, r *Row, flags flag) protocol.Rea
 		a.sum.Rejected[protocol.NoContract]++
 	}
 	i, ac := a.newAccept(f, r, flags, oi)
-	if o.last == 0 {
-		o.first = i
-	} else {
-		a.accepts.at(o.last).sibling = i
+	if o.flags&flagListed != 0 {
+		o.flags |= flagRaced
 	}
-	o.last = i
+	o.flags |= flagListed
 	if flags&(flagLate|flagTooLate) == 0 {
 		if o.bound == 0 {
 			o.bound = i
@@ -245,7 +246,8 @@ func (a *Auditor) boardCancel(f *protocol.Cancel, r *Row, flags flag, replay boo
 		reason = protocol.NotParty
 		if a.offers.at(oi).from == a.knownKey(r) {
 			reason = protocol.WrongStatus
-			if a.closings[oi].cancel == 0 {
+			// SPEC §4: a replay moves nothing.
+			if a.closings[oi].cancel == 0 && (!replay || a.opts.Rules.Reference) {
 				a.closings[oi] = closing{cancel: a.keepRow(r, flags)}
 				if a.opts.Rules.Reference {
 					return protocol.WrongRoom
@@ -276,7 +278,7 @@ func (a *Auditor) boardCancel(f *protocol.Cancel, r *Row, flags flag, replay boo
 
 // boardReceipt lets the author of a cancelled offer acknowledge it where the
 // cancel stands: such a receipt names the offer.
-func (a *Auditor) boardReceipt(f *protocol.Receipt, r *Row, flags flag) protocol.Reason {
+func (a *Auditor) boardReceipt(f *protocol.Receipt, r *Row, flags flag, replay bool) protocol.Reason {
 	oi := a.findOffer(&f.Contract)
 	if oi == 0 {
 		return a.boardFrame(f, f.Contract, r, flags)
@@ -291,6 +293,8 @@ func (a *Auditor) boardReceipt(f *protocol.Receipt, r *Row, flags flag) protocol
 		return protocol.OutcomeMismatch
 	case f.Rail != "" || f.Ref != "":
 		return protocol.ReceiptRailOnCancelled
+	case replay:
+		return protocol.WrongStatus // SPEC §4: a replay moves nothing
 	}
 	if end.receipt == 0 {
 		end.receipt = a.keepRow(r, flags)

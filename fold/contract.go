@@ -131,6 +131,41 @@ type Contract struct {
 	Findings     []Finding
 }
 
+// Holder is memory for one contract at a time, for who builds many. The zero
+// value is ready.
+type Holder struct {
+	contract Contract
+	asOf     AsOf     // what AsOf points at
+	ints     []int64  // what the steps' margins point at
+	seqs     []uint64 // what the findings' seqs point at
+}
+
+// reset empties the contract and keeps its memory.
+func (h *Holder) reset() *Contract {
+	c := &h.contract
+	*c = Contract{
+		Possible: c.Possible[:0], LeansOn: c.LeansOn[:0], Steps: c.Steps[:0], ShadowSteps: c.ShadowSteps[:0],
+		Receipts: c.Receipts[:0], Findings: c.Findings[:0],
+	}
+	h.ints, h.seqs = h.ints[:0], h.seqs[:0]
+	return c
+}
+
+func (h *Holder) int(v int64) *int64 {
+	h.ints = append(h.ints, v)
+	return &h.ints[len(h.ints)-1]
+}
+
+func (h *Holder) seq(v uint64) *uint64 {
+	h.seqs = append(h.seqs, v)
+	return &h.seqs[len(h.seqs)-1]
+}
+
+func (h *Holder) setAsOf(seq uint64, ts int64) {
+	h.asOf = AsOf{seq, ts}
+	h.contract.AsOf = &h.asOf
+}
+
 // AsOf is the last row in sight that bears on a contract.
 type AsOf struct {
 	Seq  uint64

@@ -60,7 +60,7 @@ func (a *Auditor) addDeal(name roomName, r *Row, counts, replay bool) {
 	if r.Line.Frame != nil && !r.Line.Canonical {
 		flags |= flagNoncanonical
 	}
-	if counts && !r.Hidden {
+	if counts && !r.Hidden && !replay {
 		a.dealFrame(name, r)
 	}
 	if !a.mayBeParty(name, r) {

@@ -1,6 +1,7 @@
 package fold
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 
@@ -17,6 +18,9 @@ func (a *Auditor) Finish() {
 		return
 	}
 	a.finished = true
+	if a.hasClock {
+		a.sum.ClockMs = &a.clockMs
+	}
 	a.dropLateOffers()
 	for _, e := range a.exposures {
 		a.expose(e.named, e.secret, e.order)
@@ -45,6 +49,22 @@ func (a *Auditor) Finish() {
 	}
 	a.finishRooms()
 	a.countOffers()
+	a.shareOut()
+}
+
+// shareOut fills in what contracts look up and would else fill in lazily, so
+// that views can build them side by side.
+func (a *Auditor) shareOut() {
+	for i := uint32(1); i <= a.keyList.len(); i++ {
+		a.did(i)
+	}
+	a.elsewhereBy = map[protocol.ID][]elsewhere{}
+	for k, n := range a.elsewhere {
+		a.elsewhereBy[k.contract] = append(a.elsewhereBy[k.contract], elsewhere{k.room, n})
+	}
+	for _, l := range a.elsewhereBy {
+		slices.SortFunc(l, func(x, y elsewhere) int { return cmp.Compare(x.room, y.room) })
+	}
 }
 
 // dropLateOffers takes those accepts from the list whose offer turned up after
@@ -266,15 +286,32 @@ func (a *Auditor) countOffers() {
 	}
 }
 
+// View returns an auditor that shares everything this one has folded, for
+// building contracts on another goroutine. Call it after Finish.
+func (a *Auditor) View() *Auditor {
+	v := *a
+	v.pack, v.scratch, v.walker, v.nonces = packer{}, frames{}, walker{}, nil
+	return &v
+}
+
+// Len is how many places Slot has.
+func (a *Auditor) Len() int { return int(a.accepts.len()) }
+
+// Slot builds the contract in a place, from 0, in board order of the accepts,
+// in h, until h is used again; nil where an accept turned out to open nothing.
+func (a *Auditor) Slot(i int, h *Holder) *Contract {
+	if a.accepts.at(uint32(i)+1).flags&flagDropped != 0 {
+		return nil
+	}
+	return a.contract(uint32(i)+1, h)
+}
+
 // Contracts yields every contract in board order of its accept. Each is built
 // when it is asked for and not kept. Call it after Finish.
 func (a *Auditor) Contracts() iter.Seq[*Contract] {
 	return func(yield func(*Contract) bool) {
-		for i := uint32(1); i <= a.accepts.len(); i++ {
-			if a.accepts.at(i).flags&flagDropped != 0 {
-				continue
-			}
-			if !yield(a.contract(i)) {
+		for i := range a.Len() {
+			if c := a.Slot(i, new(Holder)); c != nil && !yield(c) {
 				return
 			}
 		}
@@ -317,7 +354,7 @@ func hasHexPrefix(id protocol.ID, prefix string) bool {
 // Contract returns one contract, nil where it is not in sight.
 func (a *Auditor) Contract(id protocol.ID) *Contract {
 	if i := a.findAccept(&id); i != 0 {
-		return a.contract(i)
+		return a.contract(i, new(Holder))
 	}
 	return nil
 }

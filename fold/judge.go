@@ -23,11 +23,13 @@ type nonceMark struct {
 type judging struct {
 	a        *Auditor
 	c        *Contract
+	h        *Holder
 	i        uint32
 	ac       *accept
 	o        *offer // nil where the offer is not in sight
 	rm       *room  // nil where the deal room is not in sight
 	w        *walker
+	src      historyOf
 	end      uint64 // order of the terminal step, MaxUint64 where there is none
 	worst    EvidenceAxis
 	nonParty int // rows of non-parties among the steps so far
@@ -47,16 +49,16 @@ func (j *judging) find(code Code, sev Severity, order uint64, roomName string, s
 
 // about is find for the accept's row.
 func (j *judging) about(code Code, detail string) {
-	seq := j.ac.seq
-	j.find(code, SeverityNone, j.ac.order, protocol.BoardRoom, &seq, detail)
+	j.find(code, SeverityNone, j.ac.order, protocol.BoardRoom, j.h.seq(j.ac.seq), detail)
 }
 
-// contract builds the full answer for one accept.
-func (a *Auditor) contract(i uint32) *Contract {
+// contract builds the full answer for one accept in h.
+func (a *Auditor) contract(i uint32, h *Holder) *Contract {
 	ac := a.accepts.at(i)
 	name := roomNameOf(ac.id)
-	c := &Contract{ID: ac.id, Room: name.String()}
-	j := &judging{a: a, c: c, i: i, ac: ac, end: math.MaxUint64, worst: Complete, w: &a.walker}
+	c := h.reset()
+	c.ID, c.Room = ac.id, name.String()
+	j := &judging{a: a, h: h, c: c, i: i, ac: ac, end: math.MaxUint64, worst: Complete, w: &a.walker}
 	if ri, ok := a.roomByName[name]; ok && a.rooms.at(ri).inSight {
 		j.rm = a.rooms.at(ri)
 	}
@@ -81,7 +83,7 @@ func (a *Auditor) contract(i uint32) *Contract {
 		c.Verdict = Open
 	}
 	if c.Verdict != Indeterminate {
-		c.Possible = nil
+		c.Possible = c.Possible[:0]
 	}
 	return c
 }
@@ -91,11 +93,10 @@ func (j *judging) orphan() {
 	a, c, ac := j.a, j.c, j.ac
 	j.lower(Incomplete)
 	c.Outlook = OutlookAt(protocol.StatusNone, 0, 0, nil)
-	c.Possible = []protocol.Status{
-		protocol.Proposed, protocol.Accepted, protocol.Locked, protocol.Claimed, protocol.Refunded, protocol.Cancelled,
-	}
-	c.AsOf = &AsOf{ac.seq, ac.ts}
-	c.LeansOn = []string{"missing-rows"}
+	c.Possible = append(c.Possible,
+		protocol.Proposed, protocol.Accepted, protocol.Locked, protocol.Claimed, protocol.Refunded, protocol.Cancelled)
+	j.h.setAsOf(ac.seq, ac.ts)
+	c.LeansOn = append(c.LeansOn, "missing-rows")
 	j.about(OfferNotInSight, "the offer that this accept names is not among the rows")
 	root := ac.record
 	c.Steps = append(c.Steps, Step{
@@ -143,11 +144,12 @@ func (j *judging) judge() {
 	if ac.board != 0 {
 		a.walk(w, j.i, boardRoom, false)
 		c.Shadow = w.state.Status
-		c.ShadowSteps = j.steps(boardRoom)
+		c.ShadowSteps = j.steps(c.ShadowSteps, boardRoom)
 		if a.boardDecides(j.i, ac) {
 			src = boardRoom
 		}
 	}
+	j.src = src
 	diverged := j.referenceStatus(src)
 	a.walk(w, j.i, src, false)
 	st := &w.state
@@ -171,7 +173,7 @@ func (j *judging) judge() {
 			j.end = w.steps[k].order
 		}
 	}
-	c.Steps = j.steps(src)
+	c.Steps = j.steps(c.Steps, src)
 	j.receipts()
 	j.binding()
 	c.Outlook = OutlookAt(c.Status, c.ExpiresMs, c.RefundAfterMs, a.clock())
@@ -196,10 +198,15 @@ func (j *judging) referenceStatus(src historyOf) protocol.Status {
 		return protocol.StatusNone
 	}
 	differs := j.ac.flags&flagTooLate != 0
-	if j.rm != nil {
-		for k := j.rm.head; k != 0 && !differs; k = a.rows.at(k).next {
-			differs = a.rows.at(k).flags&(flagRefOnly|flagHidden) != 0
+	head := a.boardOf(j.ac).head
+	if src == dealRoom {
+		if head = 0; j.rm != nil {
+			head = j.rm.head
 		}
+	}
+	for k := head; k != 0 && !differs; k = a.rows.at(k).next {
+		// The reference lets a replay count where it fits by now.
+		differs = a.rows.at(k).flags&(flagRefOnly|flagHidden|flagReplay) != 0
 	}
 	if !differs {
 		return protocol.StatusNone
@@ -223,10 +230,10 @@ func (j *judging) omit(r *row) bool {
 }
 
 // steps turns the walk's steps into the contract's.
-func (j *judging) steps(src historyOf) []Step {
+func (j *judging) steps(list []Step, src historyOf) []Step {
 	w := j.w
 	j.nonParty, j.c.StepsOmitted = 0, 0
-	list := make([]Step, 0, len(w.steps))
+	list = slices.Grow(list, len(w.steps))
 	for k := range w.steps {
 		s := &w.steps[k]
 		if s.row != nil && k > w.acceptIdx && j.omit(s.row) {
@@ -245,8 +252,7 @@ func (j *judging) step(s *walked, src historyOf) Step {
 		HasText: a.opts.KeepText,
 	}
 	if s.out.Guarded {
-		m := s.out.MarginMs
-		st.MarginMs = &m
+		st.MarginMs = j.h.int(s.out.MarginMs)
 	}
 	if s.cascade != 0 {
 		rec := j.record(&j.w.steps[s.cascade-1])
@@ -261,6 +267,9 @@ func (j *judging) step(s *walked, src historyOf) Step {
 			st.Generation, st.Seq, st.From, st.Record, st.Text = uint64(j.ac.gen), j.ac.seq, a.did(j.ac.from), j.ac.record, a.text(j.ac.order)
 		}
 		return st
+	}
+	if r.flags&flagRefOnly != 0 && !s.out.OK && s.out.Reason == r.reason {
+		st.Type = protocol.TypeNone // the line does not decode under the rules in force
 	}
 	n := a.rowNotes(r)
 	st.Room = j.c.Room
@@ -360,17 +369,16 @@ func (j *judging) payerLocks() int {
 }
 
 func (j *judging) asOf(src historyOf) {
-	c := j.c
-	c.AsOf = &AsOf{j.ac.seq, j.ac.ts}
+	j.h.setAsOf(j.ac.seq, j.ac.ts)
 	if src == dealRoom {
 		if j.rm != nil && j.rm.track.seen {
-			c.AsOf = &AsOf{j.rm.track.last, j.rm.track.lastTs}
+			j.h.setAsOf(j.rm.track.last, j.rm.track.lastTs)
 		}
 		return
 	}
 	if last := j.a.boardOf(j.ac).tail; last != 0 {
 		r := j.a.rows.at(last)
-		c.AsOf = &AsOf{r.seq, r.ts}
+		j.h.setAsOf(r.seq, r.ts)
 	}
 }
 
@@ -383,7 +391,8 @@ func (j *judging) rowEvidence() {
 		seq   uint64
 		what  string
 	}
-	rows := []boardRow{{j.o.flags, j.o.order, j.o.seq, "offer"}, {j.ac.flags, j.ac.order, j.ac.seq, "accept"}}
+	var room [3]boardRow
+	rows := append(room[:0], boardRow{j.o.flags, j.o.order, j.o.seq, "offer"}, boardRow{j.ac.flags, j.ac.order, j.ac.seq, "accept"})
 	if j.ac.flags&flagTooLate != 0 {
 		c := j.a.rows.at(j.a.closings[j.ac.offer].cancel)
 		rows = append(rows, boardRow{c.flags, c.order, c.seq, "cancel"})
@@ -394,6 +403,9 @@ func (j *judging) rowEvidence() {
 		j.c.Possible = slices.DeleteFunc(j.c.Possible, func(s protocol.Status) bool { return s == j.c.Status })
 	}
 	for _, r := range rows {
+		if r.flags&(flagAnyConflict|flagNonceOrder|flagNotStrict|flagNoncanonical) == 0 {
+			continue
+		}
 		seq := r.seq
 		if r.flags&flagAnyConflict != 0 {
 			j.lower(Conflicting)
@@ -581,7 +593,7 @@ func (j *judging) seq(s *walked) uint64 {
 }
 
 func (j *judging) room(s *walked) string {
-	if s.row == nil {
+	if s.row == nil || j.src == boardRoom || j.ac.flags&flagTooLate != 0 && j.closed(s.row) {
 		return protocol.BoardRoom
 	}
 	return j.c.Room
@@ -591,15 +603,16 @@ func (j *judging) room(s *walked) string {
 // as Unix times, for the nonces to pass as that sender's clock: ms.
 const plainClock = 10 * 60 * 1000
 
-// uncorroborated reports counted rows whose time is off their sender's own
+// uncorroborated reports rows that a deadline guard judged whose time is off their sender's own
 // clock-like nonces by more than the deadline margin.
 func (j *judging) uncorroborated() {
 	w := j.w
 	for k := range w.steps {
 		s := &w.steps[k]
-		if !s.counted() || !s.out.Guarded || s.row == nil {
+		if s.row == nil || !s.out.Guarded || s.row.flags&flagReplay != 0 {
 			continue
 		}
+		margin := max(s.out.MarginMs, -s.out.MarginMs)
 		off, ok := clockOffset(s.row)
 		if !ok {
 			continue
@@ -621,10 +634,10 @@ func (j *judging) uncorroborated() {
 		if usual > plainClock || usual < -plainClock {
 			continue
 		}
-		if d := off - usual; d > s.out.MarginMs || -d > s.out.MarginMs {
+		if d := off - usual; d > margin || -d > margin {
 			seq := s.row.seq
-			j.find(TimeUncorroborated, SeverityNone, s.order, j.c.Room, &seq,
-				fmt.Sprintf("the row's time is %d ms off its sender's own nonce clock, the deadline's margin is %d ms", d, s.out.MarginMs))
+			j.find(TimeUncorroborated, SeverityNone, s.order, j.room(s), &seq,
+				fmt.Sprintf("the row's time is %d ms off its sender's own nonce clock, the deadline's margin is %d ms", d, margin))
 		}
 	}
 }
@@ -671,7 +684,7 @@ func (j *judging) conduct() {
 			}
 		}
 	}
-	for _, e := range j.a.elsewhereOf(ac.id) {
+	for _, e := range a.elsewhereBy[ac.id] {
 		j.find(WrongRoom, SeverityNone, ac.order, e.room, nil,
 			strconv.Itoa(int(e.n))+" frames of this contract stand in "+e.room+", where they cannot count")
 	}
@@ -701,22 +714,6 @@ func (j *judging) conduct() {
 type elsewhere struct {
 	room string
 	n    uint32
-}
-
-func (a *Auditor) elsewhereOf(id protocol.ID) []elsewhere {
-	if len(a.elsewhere) == 0 {
-		return nil
-	}
-	if a.elsewhereBy == nil {
-		a.elsewhereBy = map[protocol.ID][]elsewhere{}
-		for k, n := range a.elsewhere {
-			a.elsewhereBy[k.contract] = append(a.elsewhereBy[k.contract], elsewhere{k.room, n})
-		}
-		for _, l := range a.elsewhereBy {
-			slices.SortFunc(l, func(x, y elsewhere) int { return cmp.Compare(x.room, y.room) })
-		}
-	}
-	return a.elsewhereBy[id]
 }
 
 // sharedKey reports whether more than one contract names the payment key.
@@ -844,7 +841,7 @@ func (j *judging) leansOn(src historyOf) {
 	if j.rm != nil {
 		c.LeansOn = append(c.LeansOn, "seq")
 	}
-	if inRoom > 1 || c.Binding != BindingNone && j.o.first != j.o.last {
+	if inRoom > 1 || c.Binding != BindingNone && j.o.flags&flagRaced != 0 {
 		c.LeansOn = append(c.LeansOn, "row-order")
 	}
 	// A renumbered deletion cannot be seen: completeness is the venue's word.

@@ -1,6 +1,8 @@
 package fold_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"testing"
 
@@ -204,3 +206,73 @@ func wantSteps(t *testing.T, c *fold.Contract, want ...string) {
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}
 }
+
+// sha8 is the start of a word's sha256, as it is shown in place of the word.
+func sha8(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:4])
+}
+
+// story is one venue, and all that the audit must say of its deal.
+type story struct {
+	name  string
+	rules fold.Rules
+	// post tells what happened. It returns the deal and the deal rooms in sight.
+	post     func(s *scene) (*testkit.Deal, []*testkit.Room)
+	fate     fate
+	possible []protocol.Status
+	steps    []string // nil: not looked at
+	finds    []find   // each exactly once
+	lacks    []fold.Code
+	check    func(t *testing.T, s *scene, c *fold.Contract)
+}
+
+// find is a finding's code and severity.
+type find struct {
+	code fold.Code
+	sev  fold.Severity
+}
+
+func tell(t *testing.T, stories []story) {
+	t.Helper()
+	for _, st := range stories {
+		t.Run(st.name, func(t *testing.T) {
+			s := newScene()
+			s.opts.Rules = st.rules
+			d, rooms := st.post(s)
+			c := one(t, s.audit(rooms...), d)
+			wantFate(t, c, st.fate.Status, st.fate.Evidence, st.fate.Verdict)
+			wantPossible(t, c, st.possible...)
+			if st.steps != nil {
+				wantSteps(t, c, st.steps...)
+			}
+			for _, f := range st.finds {
+				wantFinding(t, c, f.code, f.sev)
+			}
+			wantNoFinding(t, c, st.lacks...)
+			if st.check != nil {
+				st.check(t, s, c)
+			}
+			if t.Failed() {
+				for _, f := range c.Findings {
+					t.Logf("finding %s %s %s: %s", f.Code, f.Severity, f.Room, f.Detail)
+				}
+			}
+		})
+	}
+}
+
+// locked and claimed are deals that got that far without a fault.
+func (s *scene) locked() (*testkit.Deal, *testkit.Room) {
+	d, room := s.opened(testkit.Terms{})
+	room.Post(d.Payer, epoch+10_000, d.Lock())
+	return d, room
+}
+
+func (s *scene) claimed() (*testkit.Deal, *testkit.Room) {
+	d, room := s.locked()
+	room.Post(d.Payee, epoch+20_000, d.Reveal())
+	return d, room
+}
+
+func rooms(d *testkit.Deal, r ...*testkit.Room) (*testkit.Deal, []*testkit.Room) { return d, r }

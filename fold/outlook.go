@@ -23,7 +23,7 @@ func OutlookAt(status protocol.Status, expiresMs, refundAfterMs int64, nowMs *in
 		return Outlook{Code: NoClock}
 	}
 	now := *nowMs
-	at := &now
+	at := nowMs
 	until := func(deadline int64, before, after string) Outlook {
 		if now < deadline {
 			return Outlook{Code: before, MsRemaining: deadline - now, AtMs: at}

@@ -915,7 +915,7 @@ func (d *Decoder) nested(f field, names ...string) (have uint, ok bool) {
 
 // pointSlots is the size of a decoder's table of points: what honest boards
 // reuse, and no more than a cache holds.
-const pointSlots = 1 << 13
+const pointSlots = 1 << 15
 
 // pointTable remembers whether points are on the curve, which takes a square
 // root to find out. A point has one slot, by the low bits of its x coordinate;

@@ -146,6 +146,9 @@ func (s Statement) Kind() LockKind {
 // Bytes returns the 32 or 33 bytes of the statement in a new slice.
 func (s Statement) Bytes() []byte { return append([]byte(nil), s.b[:s.n]...) }
 
+// AppendBytes appends the 32 or 33 bytes of the statement.
+func (s Statement) AppendBytes(dst []byte) []byte { return append(dst, s.b[:s.n]...) }
+
 // Frame is one of *Offer, *Accept, *Lock, *Reveal, *Refund, *Cancel, *Receipt
 // and *Heartbeat; no other type implements it.
 type Frame interface {

@@ -166,10 +166,24 @@ func (e *engine) allHold(eqs []equation) bool {
 // oddEncoding reports whether an encoded point could be written otherwise: its
 // y is p or more, or 1, whose sign bit may be set or not.
 func oddEncoding(b *[32]byte) bool {
-	if b[31]&0x7f == 0x7f && b[1] == 0xff {
+	top, first := b[31]&0x7f, b[0]
+	switch {
+	case top == 0x7f && first >= 0xed: // y ≥ p
+		for _, c := range b[1:31] {
+			if c != 0xff {
+				return false
+			}
+		}
+		return true
+	case top == 0 && first == 1:
+		for _, c := range b[1:31] {
+			if c != 0 {
+				return false
+			}
+		}
 		return true
 	}
-	return b[0] == 1 && b[1] == 0 && b[31]&0x7f == 0
+	return false
 }
 
 // allStrict reports whether crypto/ed25519, too, accepts these equations, all of

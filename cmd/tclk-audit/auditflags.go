@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -74,6 +75,9 @@ func (a *app) audit(ctx context.Context, f *auditFlags, paths []string, exact bo
 			text: fmt.Sprintf("--room %q is no room name", f.room),
 			hint: "a room is 1 to 48 of a-z, 0-9, _ and -, and begins with a letter or digit",
 		}
+	}
+	if f.cores > 0 {
+		runtime.GOMAXPROCS(f.cores)
 	}
 	rules, err := fold.ParseRules(f.rules.value, f.switches.values)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"iter"
 	"runtime"
+	"sync"
 
 	"github.com/tclk-audit/tclk-audit/export"
 	"github.com/tclk-audit/tclk-audit/fold"
@@ -36,6 +37,7 @@ type Input struct {
 	SHA256   string
 	FirstSeq *uint64 // of the first and last usable row; nil for several rooms
 	LastSeq  *uint64
+	last     uint64
 	Cut      export.Cut
 
 	rooms     int // distinct rooms so far, up to 2
@@ -75,6 +77,7 @@ type Result struct {
 	Bytes     int64          // stored bytes read
 
 	auditor    *fold.Auditor
+	cores      int
 	wrongSigs  int64 // signatures that stay invalid in rooms that were certain
 	tooLong    int64 // rows over the line limit
 	tornInputs int64
@@ -94,7 +97,7 @@ func Run(ctx context.Context, paths []string, o Options) (*Result, error) {
 	}
 	r := &run{
 		opts: o,
-		res: &Result{Rules: o.Rules, Skipped: skipped, auditor: fold.New(fold.Options{
+		res: &Result{Rules: o.Rules, Skipped: skipped, cores: o.Cores, auditor: fold.New(fold.Options{
 			Rules: o.Rules, KeepText: o.KeepText, Exact: o.Exact, NowMs: o.NowMs,
 		})},
 		total: totalSize(inputs),
@@ -124,6 +127,84 @@ func (r *Result) Summary() fold.Summary { return r.auditor.Summary() }
 // Contracts yields every contract in board order of its accept, built one at a
 // time.
 func (r *Result) Contracts() iter.Seq[*fold.Contract] { return r.auditor.Contracts() }
+
+// Render builds every contract and what render appends for it, on all cores,
+// and yields them in board order of the accepts. Contract and bytes are good
+// until the next.
+func (r *Result) Render(render func(dst []byte, c *fold.Contract) []byte) iter.Seq2[*fold.Contract, []byte] {
+	return func(yield func(*fold.Contract, []byte) bool) {
+		cores := max(1, r.cores)
+		free, order := make(chan *page, 2*cores), make(chan *page, 2*cores)
+		work, stop := make(chan *page), make(chan struct{})
+		for range cap(free) {
+			free <- &page{done: make(chan struct{}, 1)}
+		}
+		var workers sync.WaitGroup
+		for range cores {
+			workers.Go(func() {
+				view := r.auditor.View()
+				for p := range work {
+					p.fill(view, render)
+					p.done <- struct{}{}
+				}
+			})
+		}
+		workers.Go(func() {
+			defer close(order)
+			defer close(work)
+			for from := 0; from < r.auditor.Len(); from += pageContracts {
+				select {
+				case p := <-free:
+					p.from, p.to = from, min(from+pageContracts, r.auditor.Len())
+					order <- p
+					work <- p
+				case <-stop:
+					return
+				}
+			}
+		})
+		defer workers.Wait()
+		defer close(stop)
+		for p := range order {
+			<-p.done
+			at := 0
+			for i, c := range p.contracts {
+				if !yield(c, p.bytes[at:p.ends[i]]) {
+					return
+				}
+				at = p.ends[i]
+			}
+			free <- p
+		}
+	}
+}
+
+// pageContracts is how many contracts are rendered at a time.
+const pageContracts = 256
+
+// page is a run of contracts on their way through Render.
+type page struct {
+	from, to  int
+	contracts []*fold.Contract
+	store     []*fold.Holder // reused from page to page
+	bytes     []byte
+	ends      []int // of each contract's bytes
+	done      chan struct{}
+}
+
+func (p *page) fill(view *fold.Auditor, render func([]byte, *fold.Contract) []byte) {
+	p.contracts, p.bytes, p.ends = p.contracts[:0], p.bytes[:0], p.ends[:0]
+	for i := p.from; i < p.to; i++ {
+		n := len(p.contracts)
+		if n == len(p.store) {
+			p.store = append(p.store, new(fold.Holder))
+		}
+		if c := view.Slot(i, p.store[n]); c != nil {
+			p.bytes = render(p.bytes, c)
+			p.contracts, p.ends = append(p.contracts, c), append(p.ends, len(p.bytes))
+		}
+	}
+}
 
 // Find returns the ids of at most limit contracts that begin with the given
 // lower-case hex digits.

@@ -571,7 +571,8 @@ func (r *run) count(in *input, it *item) {
 		out.rooms, out.Room, out.FirstSeq, out.LastSeq = 2, "", nil, nil
 	}
 	if out.rooms == 1 {
-		out.LastSeq = seqPtr(row.Record.Seq)
+		out.last = row.Record.Seq
+		out.LastSeq = &out.last
 	}
 	switch row.Verify.Class {
 	case verify.Authentic:

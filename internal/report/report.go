@@ -44,10 +44,13 @@ type Run struct {
 	// It is ranged over once; a contract is not kept after its turn unless the
 	// form needs it.
 	Contracts iter.Seq[*fold.Contract]
-	Findings  []fold.Finding // those of no contract, in input order
-	Asked     *fold.Contract // the contract asked for; nil for all
-	Missing   string         // the contract asked for where it is not in sight
-	Exit      func() int     // the exit code; called after Contracts has been ranged over
+	// Render, where it is not nil, yields the same contracts with what the
+	// given function appends for each, made on all cores.
+	Render   func(func(dst []byte, c *fold.Contract) []byte) iter.Seq2[*fold.Contract, []byte]
+	Findings []fold.Finding // those of no contract, in input order
+	Asked    *fold.Contract // the contract asked for; nil for all
+	Missing  string         // the contract asked for where it is not in sight
+	Exit     func() int     // the exit code; called after Contracts has been ranged over
 }
 
 // Of makes a run of an audit, with all its contracts: judge sees each of them
@@ -64,6 +67,16 @@ func Of(r *audit.Result, judge *audit.Judgement) *Run {
 				}
 			}
 		},
+		Render: func(render func([]byte, *fold.Contract) []byte) iter.Seq2[*fold.Contract, []byte] {
+			return func(yield func(*fold.Contract, []byte) bool) {
+				for c, line := range r.Render(render) {
+					judge.Contract(c)
+					if !yield(c, line) {
+						return
+					}
+				}
+			}
+		},
 	}
 }
 
@@ -72,14 +85,14 @@ func Of(r *audit.Result, judge *audit.Judgement) *Run {
 func (r *Run) Ask(c *fold.Contract, judge *audit.Judgement) {
 	judge.Contract(c)
 	judge.Asked(c)
-	r.Asked = c
+	r.Asked, r.Render = c, nil
 	r.Contracts = slices.Values([]*fold.Contract{c})
 }
 
 // AskMissing narrows the run to a contract that is not in sight.
 func (r *Run) AskMissing(name string, judge *audit.Judgement) {
 	judge.Asked(nil)
-	r.Missing = name
+	r.Missing, r.Render = name, nil
 	r.Contracts = slices.Values([]*fold.Contract(nil))
 }
 
@@ -251,11 +264,9 @@ func JSONL(w io.Writer, r *Run, show Show) (exit int, err error) {
 	out := sink{w: w}
 	e := &encoder{first: true}
 	var t tally
-	for c := range r.Contracts {
+	for c, line := range r.lines(show) {
 		t.contract(c)
-		e.contract(c, show)
-		e.buf = append(e.buf, '\n')
-		e.first = true
+		e.buf = append(e.buf, line...)
 		if len(e.buf) >= flushAt {
 			e.buf = out.flush(e.buf)
 		}
@@ -282,6 +293,23 @@ func JSONL(w io.Writer, r *Run, show Show) (exit int, err error) {
 	e.buf = append(e.buf, '\n')
 	out.flush(e.buf)
 	return exit, out.err
+}
+
+// lines yields the contracts with their lines.
+func (r *Run) lines(show Show) iter.Seq2[*fold.Contract, []byte] {
+	render := func(dst []byte, c *fold.Contract) []byte { return AppendContractLine(dst, c, show) }
+	if r.Render != nil {
+		return r.Render(render)
+	}
+	return func(yield func(*fold.Contract, []byte) bool) {
+		var line []byte
+		for c := range r.Contracts {
+			line = render(line[:0], c)
+			if !yield(c, line) {
+				return
+			}
+		}
+	}
 }
 
 // AppendContractLine appends a contract as one line of JSON with its newline,
