@@ -19,28 +19,36 @@ FUZZ ?=
 RACEFLAGS ?= -short
 BENCHFLAGS ?=
 
-# The export of `make demo`, the contract it explains (empty: the first one)
-# and the exit codes it must end with.
-DEMO_DIR ?= $(firstword $(wildcard testdata/demo) testdata/cases/01-clean-claimed)
-DEMO_CONTRACT ?=
+# The export of `make demo`, the disputed contract that it explains (empty: the
+# first one) and the exit codes that verify and explain must end with.
+DEMO_DIR ?= testdata/demo
+DEMO_CONTRACT ?= 0xc24afe77
 DEMO_EXIT ?= 0
-DEMO_EXPLAIN_EXIT ?= $(DEMO_EXIT)
+DEMO_EXPLAIN_EXIT ?= 3
+
+# Git refuses a checkout that another user owns, a CI volume say, and go build
+# stops there. Whoever runs make here has decided to trust it.
+ifndef GIT_CONFIG_COUNT
+export GIT_CONFIG_COUNT := 1
+export GIT_CONFIG_KEY_0 := safe.directory
+export GIT_CONFIG_VALUE_0 := $(CURDIR)
+endif
 
 # Stages of `make test` run one at a time, in order, also under -j.
 .NOTPARALLEL:
 .PHONY: help build demo test bench fuzz lint docs clean \
-	test-setup test-build test-unit test-tools test-race test-fuzz test-vuln test-docs test-demo test-novoi
+	test-setup test-build test-unit test-tools test-race test-fuzz test-vuln test-demo test-novoi
 
 say = @printf '\n== %s %s\n' "$$(date +%H:%M:%S)"
 
 help:
 	@echo 'make build   the program, as bin/tclk-audit'
 	@echo 'make demo    build it and audit the bundled export'
-	@echo 'make test    everything that CI runs: build, tests, linters, race, fuzz, vulnerabilities, docs'
+	@echo 'make test    everything that CI runs: build, tests, linters, race, fuzz, vulnerabilities, demo'
 	@echo 'make bench   speed and memory; BENCHFLAGS=... are passed on'
 	@echo 'make fuzz    each fuzz target in turn; FUZZTIME=10m each, FUZZ=REGEXP to choose'
 	@echo 'make lint    the linters and the layering rule alone (make test has them)'
-	@echo 'make docs    write the man pages and shell completions under docs/cli again'
+	@echo 'make docs    write the man pages in docs/man again'
 	@echo 'make clean   remove what these targets made in this folder'
 
 build:
@@ -49,7 +57,7 @@ build:
 demo: build
 	@sh internal/tools/demo.sh bin/tclk-audit $(DEMO_DIR) $(DEMO_EXIT) $(DEMO_EXPLAIN_EXIT) $(DEMO_CONTRACT)
 
-test: test-setup test-build test-unit test-tools test-race test-fuzz test-vuln test-docs test-demo test-novoi
+test: test-setup test-build test-unit test-tools test-race test-fuzz test-vuln test-demo test-novoi
 
 test-setup:
 	$(say) 'setup: what runs here'
@@ -85,12 +93,6 @@ test-vuln:
 	$(say) 'vulnerabilities: govulncheck with the database of the module proxy'
 	@$(GO) run -C internal/tools ./vulncheck ../..
 
-test-docs:
-	$(say) 'docs: man pages and completions are those of the program'
-	@rm -rf .tools/cli
-	@bin/tclk-audit docs .tools/cli
-	@git --no-pager diff --no-index --exit-code docs/cli .tools/cli || { echo 'docs/cli is not what the program writes; run: make docs'; exit 1; }
-
 test-demo:
 	$(say) 'demo: the bundled export'
 	@sh internal/tools/demo.sh bin/tclk-audit $(DEMO_DIR) $(DEMO_EXIT) $(DEMO_EXPLAIN_EXIT) $(DEMO_CONTRACT)
@@ -108,9 +110,10 @@ fuzz:
 lint:
 	$(GO) test ./internal/lint ./internal/layering
 
+# The tests of cmd/tclk-audit compare docs/man with the program.
 docs: build
-	rm -rf docs/cli
-	bin/tclk-audit docs docs/cli
+	rm -rf docs/man
+	bin/tclk-audit docs docs/man
 
 clean:
-	rm -rf bin .tools
+	rm -rf bin

@@ -134,6 +134,7 @@ type Auditor struct {
 	finished bool
 
 	openOffer   protocol.Offer // of the accept being judged
+	recent      recent
 	words       words
 	pack        packer
 	scratch     frames

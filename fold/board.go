@@ -1,6 +1,7 @@
 package fold
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/tclk-audit/tclk-audit/protocol"
@@ -126,6 +127,9 @@ func (a *Auditor) addOffer(f *protocol.Offer, r *Row, flags flag) protocol.Reaso
 		chain: a.offerIndex[prefix(f.ID[:])],
 	}
 	a.offerIndex[prefix(f.ID[:])] = i
+	if json, ok := bytes.CutPrefix(r.Record.Text, []byte(protocol.LinePrefix)); ok && r.Line.Canonical {
+		a.recent.put(i, json)
+	}
 	a.keepText(r)
 	return protocol.ReasonNone
 }
@@ -165,9 +169,10 @@ func (a *Auditor) addAccept(f *protocol.Accept, r *Row, flags flag) protocol.Rea
 		return protocol.WrongStatus // the contract is open: a replay
 	}
 	o := a.offers.at(oi)
-	a.unpackOffer(&a.openOffer, a.arena.get(o.body), o.id, a.did(o.from), o.ts, true)
+	canonical := a.recent.get(oi)
+	a.unpackOffer(&a.openOffer, a.arena.get(o.body), o.id, a.did(o.from), o.ts, canonical == nil)
 	s := State{Status: protocol.Proposed, Offer: &a.openOffer}
-	out := a.opts.Rules.step(&s, Event{Frame: f, AtMs: r.Record.TsMs})
+	out := a.opts.Rules.step(&s, Event{Frame: f, AtMs: r.Record.TsMs, offerJSON: canonical})
 	reason := out.Reason
 	switch {
 	case (out.OK || reason == protocol.OfferExpired) && a.closings[oi].cancel != 0 && !a.opts.Rules.Reference:

@@ -29,6 +29,8 @@ type State struct {
 type Event struct {
 	Frame protocol.Frame
 	AtMs  int64
+
+	offerJSON []byte // an accept's offer in canonical JSON, where it is at hand
 }
 
 // Outcome says what the machine made of an event. A refused event leaves the
@@ -69,7 +71,7 @@ func (r Rules) step(s *State, e Event) Outcome {
 		s.Status, s.Offer = protocol.Proposed, f
 		return okOutcome
 	case *protocol.Accept:
-		return s.accept(f, e.AtMs)
+		return s.accept(f, e.AtMs, e.offerJSON)
 	case *protocol.Lock:
 		return s.lock(f, e.AtMs)
 	case *protocol.Reveal:
@@ -101,7 +103,7 @@ func (s *State) isParty(did string) bool { return did == s.Payer || did == s.Pay
 
 // accept checks the expiry last, so that OfferExpired means that all else was
 // right: such an accept still names its contract, it only came too late.
-func (s *State) accept(f *protocol.Accept, at int64) Outcome {
+func (s *State) accept(f *protocol.Accept, at int64, offerJSON []byte) Outcome {
 	if s.Status != protocol.Proposed {
 		return s.wrongStatus(protocol.TypeAccept)
 	}
@@ -111,7 +113,7 @@ func (s *State) accept(f *protocol.Accept, at int64) Outcome {
 		return refuse(protocol.OtherOffer, "accept.ref names a different offer")
 	case f.From == o.From:
 		return refuse(protocol.OwnOffer, "the offerer cannot accept its own offer")
-	case f.Contract != protocol.ContractID(o, f):
+	case f.Contract != contractID(o, f, offerJSON):
 		return refuse(protocol.ContractIDMismatch, "the contract id does not derive from offer and accept")
 	case o.Lock == protocol.LockPoint && f.PaymentKey.IsZero():
 		return refuse(protocol.AcceptorKeyMissing, "a point lock needs the acceptor's paymentKey")
@@ -125,6 +127,13 @@ func (s *State) accept(f *protocol.Accept, at int64) Outcome {
 	s.bind(f.From, f.PaymentKey, f.Statement, f.Contract)
 	s.Status = protocol.Accepted
 	return guarded(okOutcome, margin)
+}
+
+func contractID(o *protocol.Offer, f *protocol.Accept, offerJSON []byte) protocol.ID {
+	if offerJSON != nil {
+		return protocol.ContractIDOf(offerJSON, f)
+	}
+	return protocol.ContractID(o, f)
 }
 
 // bind fills in the terms that an accept adds to the offer's.

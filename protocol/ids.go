@@ -27,13 +27,24 @@ func OfferID(o *Offer) ID {
 // a.Contract nor whether a.Ref is o.ID is looked at. Neither may be nil.
 func ContractID(o *Offer, a *Accept) ID {
 	var stack [1024]byte
-	b := append(stack[:0], contractDomain...)
+	b := appendOffer(appendContractHead(stack[:0], a), o, true)
+	return sha256.Sum256(append(b, '}'))
+}
+
+// ContractIDOf is ContractID for who has the offer's canonical JSON at hand, as
+// [AppendCanonical] makes it and as a canonical line holds it behind its prefix.
+func ContractIDOf(canonicalOffer []byte, a *Accept) ID {
+	var stack [1024]byte
+	b := append(appendContractHead(stack[:0], a), canonicalOffer...)
+	return sha256.Sum256(append(b, '}'))
+}
+
+// appendContractHead appends what is hashed before the offer.
+func appendContractHead(b []byte, a *Accept) []byte {
+	b = append(b, contractDomain...)
 	b = append(b, `{"accept":`...)
 	b = appendAccept(b, a, false)
-	b = append(b, `,"offer":`...)
-	b = appendOffer(b, o, true)
-	b = append(b, '}')
-	return sha256.Sum256(b)
+	return append(b, `,"offer":`...)
 }
 
 // String returns 0x and 64 lower-case hex digits.

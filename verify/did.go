@@ -100,8 +100,8 @@ func EncodeDID(key [32]byte) string {
 type keyTail [didLen - len(didPrefix)]byte
 
 // keysPerGeneration bounds one half of a keyTable. A busy board holds some
-// 80,000 distinct keys, which two halves take.
-const keysPerGeneration = 64 << 10
+// 80,000 distinct keys, which one half takes.
+const keysPerGeneration = 96 << 10
 
 // keyTable remembers decoded keys by their did:key. It keeps two generations:
 // when the current one is full it becomes the old one and the old one is

@@ -63,9 +63,10 @@ type Result struct {
 	Untried     bool   // Invalid: the budget ran out before every candidate was tried
 }
 
-// Verifier judges rows. It keeps the keys it has decoded (at most 131,072, a
-// some 40 MB) and scratch space for one batch (about 2 MB), so reuse it; it is not for concurrent use: make one for each worker. What it has seen
-// before changes what an answer costs, never the answer.
+// Verifier judges rows. It keeps the keys it has decoded (at most 196,608, some
+// 60 MB) and scratch space for one batch (about 2 MB), so reuse it; it is not
+// for concurrent use: make one for each worker. What it has seen before changes
+// what an answer costs, never the answer.
 type Verifier struct {
 	keys      keyTable
 	engine    engine

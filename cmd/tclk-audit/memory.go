@@ -5,15 +5,18 @@ import (
 	"runtime/metrics"
 )
 
-// heapSlack is how much garbage the heap may gather before it is collected, in
-// bytes. What an audit keeps holds no pointers, so that collecting often is
-// cheap, while the usual doubling would double its memory.
-const heapSlack = 32 << 20
+// What an audit keeps holds no pointers, so that collecting often is cheap,
+// while the usual doubling of the heap would double its memory. So the heap may
+// grow freely up to heapGoal and beyond it by heapSlack at a time, in bytes.
+const (
+	heapGoal  = 320 << 20
+	heapSlack = 20 << 20
+)
 
 // heap keeps the collector's pace with the size of what an audit keeps.
 type heap struct {
 	sample  []metrics.Sample
-	percent int
+	percent uint64
 }
 
 func newHeap() *heap {
@@ -24,9 +27,13 @@ func newHeap() *heap {
 func (h *heap) pace() {
 	metrics.Read(h.sample)
 	live := max(h.sample[0].Value.Uint64(), 1)
-	p := int(min(100, max(8, 100*heapSlack/live)))
-	if p != h.percent && (p < h.percent*9/10 || p > h.percent) {
+	room := uint64(heapSlack)
+	if live+heapSlack < heapGoal {
+		room = heapGoal - live
+	}
+	p := min(100, max(5, 100*room/live))
+	if p < h.percent*9/10 || p > h.percent*11/10 {
 		h.percent = p
-		debug.SetGCPercent(p)
+		debug.SetGCPercent(int(p))
 	}
 }

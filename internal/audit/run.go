@@ -19,7 +19,7 @@ import (
 const (
 	// chunkBytes is how much text a worker judges at once: long runs make
 	// signature batches cheap.
-	chunkBytes = 2 << 20
+	chunkBytes = 3 << 19
 	// smallChunkBytes is the same where many inputs are merged at once.
 	smallChunkBytes = 256 << 10
 	manyStreams     = 4
