@@ -228,6 +228,8 @@ const (
 	flagLost            // accept: it stood before its offer's row, whose first sighting may be lost
 	flagKey             // accept: it names a payment key
 	flagSharedStatement // accept: another has the same statement
+	flagClosed          // offer: a row of the board cancelled it
+	flagExposed         // accept: a reveal in sight opens its statement
 	flagRaced           // offer: it has more than one listed accept
 	flagListed          // offer: it has one
 	flagDisorder        // its seq did not rise
@@ -656,7 +658,7 @@ func (a *Auditor) expose(contract protocol.ID, secret protocol.Secret, order uin
 	if i == 0 {
 		return hit
 	}
-	if ac := a.accepts.at(i); a.exposedBy[i] == 0 && ac.statement.Kind() == protocol.LockPoint && ac.statement.Opens(secret) {
+	if ac := a.accepts.at(i); ac.flags&flagExposed == 0 && ac.statement.Kind() == protocol.LockPoint && ac.statement.Opens(secret) {
 		a.exposeAll(ac.statement, order)
 	}
 	return true
@@ -669,9 +671,10 @@ func (a *Auditor) exposeAll(st protocol.Statement, order uint64) bool {
 		ac := a.accepts.at(i)
 		if ac.statement == st {
 			hit = true
-			if a.exposedBy[i] != 0 {
+			if ac.flags&flagExposed != 0 {
 				break // and so are the older ones
 			}
+			ac.flags |= flagExposed
 			a.exposedBy[i] = order + 1
 		}
 		i = ac.sameStmt

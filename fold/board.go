@@ -175,7 +175,7 @@ func (a *Auditor) addAccept(f *protocol.Accept, r *Row, flags flag) protocol.Rea
 	out := a.opts.Rules.step(&s, Event{Frame: f, AtMs: r.Record.TsMs, offerJSON: canonical})
 	reason := out.Reason
 	switch {
-	case (out.OK || reason == protocol.OfferExpired) && a.closings[oi].cancel != 0 && !a.opts.Rules.Reference:
+	case (out.OK || reason == protocol.OfferExpired) && o.flags&flagClosed != 0 && !a.opts.Rules.Reference:
 		flags |= flagTooLate
 		reason = protocol.WrongStatus
 	case out.OK:
@@ -254,6 +254,7 @@ func (a *Auditor) boardCancel(f *protocol.Cancel, r *Row, flags flag, replay boo
 			// SPEC §4: a replay moves nothing.
 			if a.closings[oi].cancel == 0 && (!replay || a.opts.Rules.Reference) {
 				a.closings[oi] = closing{cancel: a.keepRow(r, flags)}
+				a.offers.at(oi).flags |= flagClosed
 				if a.opts.Rules.Reference {
 					return protocol.WrongRoom
 				}

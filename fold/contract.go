@@ -138,6 +138,7 @@ type Holder struct {
 	asOf     AsOf     // what AsOf points at
 	ints     []int64  // what the steps' margins point at
 	seqs     []uint64 // what the findings' seqs point at
+	judging  judging
 }
 
 // reset empties the contract and keeps its memory.

@@ -276,7 +276,7 @@ func (a *Auditor) countOffers() {
 		switch {
 		case o.bound != 0:
 			c.Bound++
-		case a.closings[i].cancel != 0 && !a.opts.Rules.Reference:
+		case o.flags&flagClosed != 0 && !a.opts.Rules.Reference:
 			c.Cancelled++
 		case now != nil && *now >= packedExpiry(a.arena.get(o.body), o.ts):
 			c.Expired++

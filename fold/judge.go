@@ -58,7 +58,8 @@ func (a *Auditor) contract(i uint32, h *Holder) *Contract {
 	name := roomNameOf(ac.id)
 	c := h.reset()
 	c.ID, c.Room = ac.id, name.String()
-	j := &judging{a: a, h: h, c: c, i: i, ac: ac, end: math.MaxUint64, worst: Complete, w: &a.walker}
+	j := &h.judging
+	*j = judging{a: a, h: h, c: c, i: i, ac: ac, end: math.MaxUint64, worst: Complete, w: &a.walker}
 	if ri, ok := a.roomByName[name]; ok && a.rooms.at(ri).inSight {
 		j.rm = a.rooms.at(ri)
 	}
@@ -689,7 +690,7 @@ func (j *judging) conduct() {
 			strconv.Itoa(int(e.n))+" frames of this contract stand in "+e.room+", where they cannot count")
 	}
 	j.equivocation()
-	if by := a.exposedBy[j.i]; by != 0 && c.Status != protocol.Claimed {
+	if ac.flags&flagExposed != 0 && c.Status != protocol.Claimed {
 		sev, detail := Notice, "a reveal in sight opens this contract's statement"
 		switch {
 		case j.siblingClaimed():
@@ -698,7 +699,7 @@ func (j *judging) conduct() {
 			sev = Anomaly
 			detail += " while the contract is locked"
 		}
-		j.find(SecretExposed, sev, by-1, "", nil, detail)
+		j.find(SecretExposed, sev, a.exposedBy[j.i]-1, "", nil, detail)
 	}
 	if ac.flags&flagSharedStatement != 0 {
 		j.about(SharedKeyOrStatement, "another contract in sight has the same statement")
@@ -740,14 +741,17 @@ type said struct {
 // equivocation reports a signer whose own frames for this contract cannot both
 // be true. A wrong and then a right secret, or a repeat, is none.
 func (j *judging) equivocation() {
-	var heads []uint32
+	var heads [2]uint32 // of the deal room's rows and of the board's
 	if j.rm != nil {
-		heads = append(heads, j.rm.head)
+		heads[0] = j.rm.head
 	}
-	heads = append(heads, j.a.boardOf(j.ac).head)
+	heads[1] = j.a.boardOf(j.ac).head
+	if heads == [2]uint32{} {
+		return
+	}
 	var sides [2]said
 	for n, head := range heads {
-		onBoard := n == len(heads)-1
+		onBoard := n == 1
 		for k := head; k != 0; k = j.a.rows.at(k).next {
 			r := j.a.rows.at(k)
 			if r.reason != protocol.ReasonNone || !j.a.foldable(r) || !j.byParty(r) || r.flags&flagHidden != 0 || r.typ <= protocol.TypeAccept {
