@@ -17,6 +17,10 @@ FUZZ ?=
 
 # The race detector looks for data races, which the short tests reach as well.
 RACEFLAGS ?= -short
+
+# How long the tests of one package may take, on a busy machine and under the
+# race detector. A healthy run stays far below it.
+TESTTIMEOUT ?= 20m
 BENCHFLAGS ?=
 
 # The export of `make demo`, the disputed contract that it explains (empty: the
@@ -71,7 +75,7 @@ test-build:
 
 test-unit:
 	$(say) 'test: all packages; with gofmt, vet, staticcheck, go mod tidy and layering'
-	@$(GO) test $(PKG)
+	@$(GO) test -timeout $(TESTTIMEOUT) $(PKG)
 
 test-tools:
 	$(say) 'tools: the tests of the programs that the next stages run'
@@ -82,7 +86,7 @@ test-race:
 	@if ! CGO_ENABLED=1 $(GO) build runtime/cgo 2>/dev/null; then \
 		echo "SKIPPED: the race detector needs a C compiler with its headers; $$($(GO) env CC) cannot build runtime/cgo"; \
 	else \
-		CGO_ENABLED=1 $(GO) test -race $(RACEFLAGS) $$($(GO) list $(PKG) | grep -v -e /internal/lint -e /internal/layering); \
+		CGO_ENABLED=1 $(GO) test -race -timeout $(TESTTIMEOUT) $(RACEFLAGS) $$($(GO) list $(PKG) | grep -v -e /internal/lint -e /internal/layering); \
 	fi
 
 test-fuzz:

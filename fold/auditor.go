@@ -109,6 +109,8 @@ type Auditor struct {
 	orphans     map[uint32]protocol.ID    // the offers that orphaned accepts name
 	acceptKeys  map[uint32]protocol.Point // payment keys of accepts
 	closings    map[uint32]closing        // by offer
+	refOffers   map[protocol.ID]uint32    // offers that only the reference decodes
+	refAccepts  map[uint32]uint32         // orphaned accepts that would count for one of those
 	exposedBy   map[uint32]uint64         // by accept: order+1 of a reveal in sight that opens its statement
 	texts       map[uint64]ref            // stored lines of offers and accepts, by order
 	rooms       slab[room]
@@ -344,6 +346,8 @@ func New(o Options) *Auditor {
 		orphans:     map[uint32]protocol.ID{},
 		acceptKeys:  map[uint32]protocol.Point{},
 		closings:    map[uint32]closing{},
+		refOffers:   map[protocol.ID]uint32{},
+		refAccepts:  map[uint32]uint32{},
 		exposedBy:   map[uint32]uint64{},
 		texts:       map[uint64]ref{},
 		words:       newWords(),

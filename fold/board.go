@@ -46,6 +46,9 @@ func (a *Auditor) addBoard(r *Row, counts, replay bool) {
 	f := r.Line.Frame
 	if f == nil {
 		a.boardNonceOrder(r, flags)
+		if o, ok := r.Reference.Frame.(*protocol.Offer); ok && o.From == string(r.Record.From) {
+			a.addRefOffer(o, r)
+		}
 		return
 	}
 	flags |= conflictFlags(r.Conflict)
@@ -134,6 +137,46 @@ func (a *Auditor) addOffer(f *protocol.Offer, r *Row, flags flag) protocol.Reaso
 	return protocol.ReasonNone
 }
 
+// addRefOffer keeps an offer that these rules refuse and the reference takes,
+// to find out where contracts end differently for it.
+func (a *Auditor) addRefOffer(f *protocol.Offer, r *Row) {
+	if a.findOffer(&f.ID) != 0 || a.refOffers[f.ID] != 0 {
+		return
+	}
+	if len(a.refOffers) >= PendingLimit {
+		a.limit("offers that only the reference decodes")
+		return
+	}
+	i, o := a.offers.add()
+	a.pack.b = a.pack.b[:0]
+	a.packOffer(&a.pack, f, r.Record.TsMs)
+	*o = offer{
+		id: f.ID, record: r.ID, seq: r.Record.Seq, ts: r.Record.TsMs, order: a.order,
+		body: a.arena.put(a.pack.b), from: a.key(r), flags: flagRefOnly,
+	}
+	a.refOffers[f.ID] = i
+}
+
+// refAccept notes an accept of such an offer that the reference would take.
+func (a *Auditor) refAccept(i uint32, f *protocol.Accept, ts int64) {
+	oi := a.refOffers[f.Ref]
+	if oi == 0 {
+		return
+	}
+	o := a.offers.at(oi)
+	a.unpackOffer(&a.openOffer, a.arena.get(o.body), o.id, a.did(o.from), o.ts, true)
+	s := State{Status: protocol.Proposed, Offer: &a.openOffer}
+	out := Rules{Reference: true}.step(&s, Event{Frame: f, AtMs: ts})
+	switch out.Reason {
+	case protocol.OfferExpired:
+		a.accepts.at(i).flags |= flagLate
+	case protocol.ReasonNone:
+	default:
+		return
+	}
+	a.refAccepts[i] = oi
+}
+
 // keepText keeps the stored line of an offer or accept where texts are wanted.
 func (a *Auditor) keepText(r *Row) {
 	if !a.opts.KeepText {
@@ -163,6 +206,7 @@ func (a *Auditor) addAccept(f *protocol.Accept, r *Row, flags flag) protocol.Rea
 		// Rooms are rings: the offer may have gone. It is listed, not judged.
 		i, _ := a.newAccept(f, r, flags, 0)
 		a.orphans[i] = f.Ref
+		a.refAccept(i, f, r.Record.TsMs)
 		return protocol.ReasonNone
 	}
 	if prior != 0 && a.accepts.at(prior).offer != 0 {

@@ -272,6 +272,9 @@ func (a *Auditor) countOffers() {
 	c := &a.sum.Offers
 	for i := uint32(1); i <= a.offers.len(); i++ {
 		o := a.offers.at(i)
+		if o.flags&flagRefOnly != 0 {
+			continue
+		}
 		c.Total++
 		switch {
 		case o.bound != 0:

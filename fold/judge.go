@@ -99,6 +99,11 @@ func (j *judging) orphan() {
 	j.h.setAsOf(ac.seq, ac.ts)
 	c.LeansOn = append(c.LeansOn, "missing-rows")
 	j.about(OfferNotInSight, "the offer that this accept names is not among the rows")
+	if offer := a.refAccepts[j.i]; offer != 0 {
+		a.walkOffer(j.w, j.i, offer, dealRoom, true)
+		j.find(RulesDiverge, SeverityNone, ac.order, "", nil,
+			"no status under "+a.opts.Rules.String()+", whose decoding refuses the offer; "+j.w.state.Status.String()+" under the reference's rules")
+	}
 	root := ac.record
 	c.Steps = append(c.Steps, Step{
 		Room: protocol.BoardRoom, Generation: uint64(ac.gen), Seq: ac.seq, TsMs: ac.ts, Type: protocol.TypeAccept, From: a.did(ac.from),

@@ -65,6 +65,7 @@ func (a *Auditor) mergeCopies(rm *room) {
 	rm.conflict, rm.impossible = 0, 0
 	rm.track = tracker{}
 	order := a.order
+	var before *row // the row before in the merged order
 	for n, i := range merged {
 		r := a.rows.at(i)
 		r.next, r.order = 0, orders[n]
@@ -78,7 +79,8 @@ func (a *Auditor) mergeCopies(rm *room) {
 			}
 			ids[r.record] = true
 		}
-		a.retrack(rm, r)
+		a.retrack(rm, r, before)
+		before = r
 	}
 	a.order = order
 	for i := range copies {
@@ -182,7 +184,7 @@ func (a *Auditor) compareCopies(rm *room, r *row, at place, o *copyOf) {
 }
 
 // retrack follows one row of the merged order.
-func (a *Auditor) retrack(rm *room, r *row) {
+func (a *Auditor) retrack(rm *room, r, before *row) {
 	if r.flags&flagHidden != 0 {
 		rm.track.unfilled, rm.track.unfilledSeq = r.order+1, r.seq
 		return
@@ -210,26 +212,17 @@ func (a *Auditor) retrack(rm *room, r *row) {
 		r.flags |= flagDisorder
 	}
 	r.flags |= conflictFlags(conflict)
-	if conflict != 0 {
-		a.blameTwin(rm, r, conflict)
+	if conflict != 0 && before != nil && before.order == rm.track.beforeOrder {
+		// Of two that contradict each other either may be the false one.
+		before.flags |= conflictFlags(conflict)
+		if rm.conflict == 0 {
+			rm.conflict = before.order + 1
+		}
 	}
 	if r.flags&flagAnyConflict != 0 && rm.conflict == 0 {
 		rm.conflict = r.order + 1
 	}
 	if r.flags&flagImpossible != 0 && rm.impossible == 0 {
 		rm.impossible = r.order + 1
-	}
-}
-
-// blameTwin marks the row before r in the room, which contradicts it.
-func (a *Auditor) blameTwin(rm *room, r *row, c Conflict) {
-	for k := rm.head; k != 0; k = a.rows.at(k).next {
-		if t := a.rows.at(k); t.order == rm.track.beforeOrder {
-			t.flags |= conflictFlags(c)
-			if rm.conflict == 0 {
-				rm.conflict = t.order + 1
-			}
-			return
-		}
 	}
 }

@@ -50,8 +50,13 @@ const (
 // or, for the shadow, the board's frames that name it. The steps stand in
 // w.steps until the next walk.
 func (a *Auditor) walk(w *walker, i uint32, src historyOf, reference bool) {
+	a.walkOffer(w, i, a.accepts.at(i).offer, src, reference)
+}
+
+// walkOffer is walk with the offer named.
+func (a *Auditor) walkOffer(w *walker, i, offer uint32, src historyOf, reference bool) {
 	ac := a.accepts.at(i)
-	o := a.offers.at(ac.offer)
+	o := a.offers.at(offer)
 	*w = walker{steps: w.steps[:0], offer: w.offer, offerer: o.from, acceptor: ac.from}
 	a.unpackOffer(&w.offer, a.arena.get(o.body), o.id, a.did(o.from), o.ts, false)
 	w.state = State{Status: protocol.Proposed, Offer: &w.offer}
@@ -69,7 +74,7 @@ func (a *Auditor) walk(w *walker, i uint32, src historyOf, reference bool) {
 		out = refuse(protocol.WrongStatus, "accept in status cancelled")
 	case ac.flags&flagLate != 0:
 		out.OK, out.Reason, out.Detail = false, protocol.OfferExpired, "the offer has expired"
-	case a.opts.Rules.FirstAccept && o.bound != i:
+	case a.opts.Rules.FirstAccept && o.bound != i && o.bound != 0:
 		out = refuse(protocol.WrongStatus, "accept in status accepted")
 	default:
 		w.accepted = true

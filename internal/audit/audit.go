@@ -40,12 +40,11 @@ type Input struct {
 	last     uint64
 	Cut      export.Cut
 
-	rooms     int // distinct rooms so far, up to 2
-	checked   int64
-	failed    int64
-	untried   int64
-	index     uint32
-	malformed int64
+	rooms   int // distinct rooms so far, up to 2
+	checked int64
+	failed  int64
+	untried int64
+	index   uint32
 }
 
 // RowCounts counts the rows of all inputs. Each row is in exactly one of

@@ -183,3 +183,21 @@ func TestReferenceRulesAgreeWithTheReference(t *testing.T) {
 		})
 	}
 }
+
+// Two offers of the corpus decode by the nearest double only: their contracts
+// have no status under the spec, and the audit says that the reference has one.
+func TestOfferThatOnlyTheReferenceDecodes(t *testing.T) {
+	r := run(t, fold.Rules{}, corpus+"/43-offer-numbers")
+	diverge := map[string]string{}
+	for c := range r.Contracts() {
+		for _, f := range c.Findings {
+			if f.Code == fold.RulesDiverge {
+				diverge[c.ID.String()[:10]] = c.Status.String() + ": " + f.Detail
+			}
+		}
+	}
+	want := ": no status under spec, whose decoding refuses the offer; locked under the reference's rules"
+	if len(diverge) != 2 || diverge["0x69e56a10"] != want || diverge["0x88de247c"] != want {
+		t.Errorf("rules-diverge: %v", diverge)
+	}
+}

@@ -21,7 +21,6 @@ type corpus struct {
 	name   string
 	dir    string
 	rows   int64 // on the board
-	all    int64 // with the deal rooms
 	offers int64
 	deals  int64 // contracts
 	signed int64 // rows whose signatures hold
@@ -63,13 +62,13 @@ func (c *corpus) readManifest() error {
 		return err
 	}
 	var m struct {
-		Stats struct{ Rows, BoardRows, Offers, Contracts int64 }
+		Stats struct{ BoardRows, Offers, Contracts int64 }
 		Rows  struct{ Authentic int64 }
 	}
 	if err := json.Unmarshal(b, &m); err != nil {
 		return fmt.Errorf("the manifest in %s: %w; remove the folder", c.dir, err)
 	}
-	c.rows, c.all, c.offers, c.deals, c.signed = m.Stats.BoardRows, m.Stats.Rows, m.Stats.Offers, m.Stats.Contracts, m.Rows.Authentic
+	c.rows, c.offers, c.deals, c.signed = m.Stats.BoardRows, m.Stats.Offers, m.Stats.Contracts, m.Rows.Authentic
 	return nil
 }
 

@@ -32,16 +32,32 @@ func (h *head) Write(p []byte) (int, error) {
 // The system counts the memory of the parent, at the moment of the start, into
 // the peak of the child: so this program keeps itself small.
 func measure(ctx context.Context, argv []string, stdout io.Writer) (s sample, stderr string, err error) {
+	return measureUpTo(ctx, 0, argv, stdout)
+}
+
+// errMemory is why measureUpTo ended a program.
+var errMemory = errors.New("took more memory than it was allowed")
+
+// measureUpTo does the same, but ends a program that holds more than limit bytes
+// of memory, where the system tells (Linux): it shall not take the machine down.
+// A limit of 0 is none.
+func measureUpTo(ctx context.Context, limit int64, argv []string, stdout io.Writer) (s sample, stderr string, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	errs := &head{limit: 4096}
 	cmd.Stdout, cmd.Stderr = stdout, errs
 	busy, known := machineBusy()
 	begun := time.Now()
-	err = cmd.Run()
+	if err = cmd.Start(); err == nil {
+		if limit > 0 {
+			go watchMemory(ctx, cmd.Process.Pid, limit, func() { cancel(errMemory) })
+		}
+		err = cmd.Wait()
+	}
 	s.wall = time.Since(begun)
 	after, _ := machineBusy()
-	var failed *exec.ExitError
-	if err != nil && !errors.As(err, &failed) {
+	if err != nil && cmd.ProcessState == nil {
 		return s, errs.String(), fmt.Errorf("run %s: %w", strings.Join(argv, " "), err)
 	}
 	s.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
@@ -51,7 +67,30 @@ func measure(ctx context.Context, argv []string, stdout io.Writer) (s sample, st
 	if known && s.wall > 0 {
 		s.others = max(0, (after-busy-s.cpu).Seconds()/(s.wall.Seconds()*float64(runtime.NumCPU())))
 	}
-	return s, errs.String(), ctx.Err()
+	return s, errs.String(), context.Cause(ctx)
+}
+
+// watchMemory calls stop once when a process holds more than limit bytes. It
+// ends with ctx.
+func watchMemory(ctx context.Context, pid int, limit int64, stop func()) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+		if err != nil {
+			return
+		}
+		var size, resident int64
+		if _, err := fmt.Sscan(string(b), &size, &resident); err == nil && resident*int64(os.Getpagesize()) > limit {
+			stop()
+			return
+		}
+	}
 }
 
 // A contender is a command that takes part in rounds.

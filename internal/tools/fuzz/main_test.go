@@ -79,3 +79,14 @@ func TestStoppedLate(t *testing.T) {
 		}
 	}
 }
+
+func TestLastCount(t *testing.T) {
+	for out, want := range map[string]string{
+		"fuzz: elapsed: 0s, execs: 12 (9/sec)\nfuzz: elapsed: 3s, execs: 3456 (99/sec), new interesting: 1\nPASS": "3456 inputs, ok",
+		"fuzz: elapsed: 3s, gathering baseline coverage: 7/90 completed\nPASS":                                    "not beyond its seeds, ok",
+	} {
+		if got := lastCount(out); got != want {
+			t.Errorf("%q: got %q, want %q", out, got, want)
+		}
+	}
+}
