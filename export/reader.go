@@ -271,11 +271,15 @@ func (r *Reader) fill(buf []byte, target int) []byte {
 	return buf[:len(buf)+n]
 }
 
+// chunkRows is the most rows in a chunk: what a row costs its reader does not
+// depend on its length alone.
+const chunkRows = 8192
+
 // scan finds the rows at the start of b and returns how much of it is done
 // with. At most a chunk's worth is handed out, whatever was read ahead.
 func (r *Reader) scan(c *Chunk, b []byte) int {
 	i := 0
-	for i < len(b) && i < r.chunk {
+	for i < len(b) && i < r.chunk && len(c.Rows) < chunkRows {
 		n, ok := r.step(c, b, i)
 		if !ok {
 			break

@@ -97,26 +97,28 @@ type OfferCounts struct {
 type Auditor struct {
 	opts    Options
 	arena   arena
-	keys    map[uint64]uint32 // first eight bytes of a key → the newest such one
-	keyList slab[signer]
+	keys    map[[32]byte]uint32
+	keyList slab[[32]byte]
 	dids    []string
 
-	offers      slab[offer]
-	offerIndex  map[uint64]uint32 // first eight bytes of the id → the newest such offer, chained by offer.chain
-	accepts     slab[accept]
-	acceptIndex map[uint64]uint32 // likewise: a contract id begins with the name of its deal room
-	boards      slab[onBoard]
-	orphans     map[uint32]protocol.ID    // the offers that orphaned accepts name
-	acceptKeys  map[uint32]protocol.Point // payment keys of accepts
-	closings    map[uint32]closing        // by offer
-	refOffers   map[protocol.ID]uint32    // offers that only the reference decodes
-	refAccepts  map[uint32]uint32         // orphaned accepts that would count for one of those
-	exposedBy   map[uint32]uint64         // by accept: order+1 of a reveal in sight that opens its statement
-	texts       map[uint64]ref            // stored lines of offers and accepts, by order
-	rooms       slab[room]
-	roomByName  map[roomName]uint32
-	rows        slab[row]
-	holes       slab[hole]
+	offers       slab[offer]
+	offerIndex   map[uint64]uint32 // first eight bytes of the id → the newest such offer, chained by offer.chain
+	accepts      slab[accept]
+	acceptIndex  map[uint64]uint32 // likewise: a contract id begins with the name of its deal room
+	boards       slab[onBoard]
+	orphans      map[uint32]protocol.ID    // the offers that orphaned accepts name
+	orphanByID   map[protocol.ID]uint32    // orphaned accepts: their ids are what a stranger likes
+	orphanByRoom map[roomName]uint32       // the first of those that name a deal room
+	acceptKeys   map[uint32]protocol.Point // payment keys of accepts
+	closings     map[uint32]closing        // by offer
+	refOffers    map[protocol.ID]uint32    // offers that only the reference decodes
+	refAccepts   map[uint32]uint32         // orphaned accepts that would count for one of those
+	exposedBy    map[uint32]uint64         // by accept: order+1 of a reveal in sight that opens its statement
+	texts        map[uint64]ref            // stored lines of offers and accepts, by order
+	rooms        slab[room]
+	roomByName   map[roomName]uint32
+	rows         slab[row]
+	holes        slab[hole]
 
 	board      tracker
 	window     window
@@ -171,8 +173,9 @@ type offer struct {
 
 // closing is what closed an offer before an accept: rows of the board.
 type closing struct {
-	cancel  uint32
-	receipt uint32
+	cancel   uint32
+	receipt  uint32
+	repaired uint64 // order of a cancel that does not count because its nonce was repaired
 }
 
 // accept is one listed contract.
@@ -339,23 +342,25 @@ type elsewhereKey struct {
 // New returns an empty auditor.
 func New(o Options) *Auditor {
 	a := &Auditor{
-		opts:        o,
-		keys:        map[uint64]uint32{},
-		offerIndex:  map[uint64]uint32{},
-		acceptIndex: map[uint64]uint32{},
-		orphans:     map[uint32]protocol.ID{},
-		acceptKeys:  map[uint32]protocol.Point{},
-		closings:    map[uint32]closing{},
-		refOffers:   map[protocol.ID]uint32{},
-		refAccepts:  map[uint32]uint32{},
-		exposedBy:   map[uint32]uint64{},
-		texts:       map[uint64]ref{},
-		words:       newWords(),
-		roomByName:  map[roomName]uint32{},
-		statements:  map[uint64]uint32{},
-		elsewhere:   map[elsewhereKey]uint32{},
-		cuts:        map[uint32]bool{},
-		hazy:        map[hazyKey]bool{},
+		opts:         o,
+		keys:         map[[32]byte]uint32{},
+		offerIndex:   map[uint64]uint32{},
+		acceptIndex:  map[uint64]uint32{},
+		orphans:      map[uint32]protocol.ID{},
+		orphanByID:   map[protocol.ID]uint32{},
+		orphanByRoom: map[roomName]uint32{},
+		acceptKeys:   map[uint32]protocol.Point{},
+		closings:     map[uint32]closing{},
+		refOffers:    map[protocol.ID]uint32{},
+		refAccepts:   map[uint32]uint32{},
+		exposedBy:    map[uint32]uint64{},
+		texts:        map[uint64]ref{},
+		words:        newWords(),
+		roomByName:   map[roomName]uint32{},
+		statements:   map[uint64]uint32{},
+		elsewhere:    map[elsewhereKey]uint32{},
+		cuts:         map[uint32]bool{},
+		hazy:         map[hazyKey]bool{},
 	}
 	a.sum.Rejected = map[protocol.Reason]int64{}
 	a.sum.Limits = map[string]int64{}
@@ -387,6 +392,8 @@ func (a *Auditor) Malformed(name string, source uint32) {
 		rm.inSight = true
 		rm.track.unfilled, rm.track.unfilledSeq = a.order+1, math.MaxUint64
 		a.hazy[hazyKey{k, source}] = true
+	case name == protocol.BoardRoom:
+		a.board.unfilled, a.board.unfilledSeq = a.order+1, math.MaxUint64
 	case name == "":
 		a.cuts[source] = true
 	}
@@ -437,9 +444,9 @@ func (a *Auditor) key(r *Row) uint32 {
 	if i := a.knownKey(r); i != 0 {
 		return i
 	}
-	i, s := a.keyList.add()
-	*s = signer{r.Key, a.keys[prefix(r.Key[:])]}
-	a.keys[prefix(r.Key[:])] = i
+	i, k := a.keyList.add()
+	*k = r.Key
+	a.keys[r.Key] = i
 	return i
 }
 
@@ -448,17 +455,7 @@ func (a *Auditor) knownKey(r *Row) uint32 {
 	if !r.IsDID {
 		return 0
 	}
-	i := a.keys[prefix(r.Key[:])]
-	for i != 0 && a.keyList.at(i).key != r.Key {
-		i = a.keyList.at(i).chain
-	}
-	return i
-}
-
-// signer is one key whose rows are kept.
-type signer struct {
-	key   [32]byte
-	chain uint32 // another that begins alike
+	return a.keys[r.Key]
 }
 
 // did gives the did:key of a number. Each is spelled out once: a board's keys
@@ -471,7 +468,7 @@ func (a *Auditor) did(i uint32) string {
 		a.dids = append(a.dids, "")
 	}
 	if a.dids[i] == "" {
-		a.dids[i] = verify.EncodeDID(a.keyList.at(i).key)
+		a.dids[i] = verify.EncodeDID(*a.keyList.at(i))
 	}
 	return a.dids[i]
 }
@@ -539,11 +536,12 @@ func (a *Auditor) Add(r *Row) {
 		a.addDeal(k, r, counts, replay)
 		return
 	}
-	a.publicRowFindings(r, replay)
 	if r.Record.Room == protocol.BoardRoom {
 		a.addBoard(r, counts, replay)
+		a.publicRowFindings(r, replay)
 		return
 	}
+	a.publicRowFindings(r, replay)
 	if counts && r.Line.Frame != nil {
 		a.sum.Rejected[protocol.WrongRoom]++
 		if !replay {
@@ -567,12 +565,19 @@ func (a *Auditor) publicRowFindings(r *Row, replay bool) {
 	if replay && r.Verify.Class == verify.Authentic {
 		a.rowFinding(Replay, r, "the same record stands earlier")
 	}
-	if r.Line.Frame != nil && !r.Line.Canonical {
+	if r.Line.Frame != nil && !r.Line.Canonical && !a.listed() {
 		a.rowFinding(NoncanonicalLine, r, noncanonicalDetail)
 	}
 	if r.Conflict != 0 {
 		a.rowFinding(ConflictingMetadata, r, conflictDetail(r.Conflict))
 	}
+}
+
+// listed reports whether the row just folded opened a contract, whose findings
+// then tell of it.
+func (a *Auditor) listed() bool {
+	n := a.accepts.len()
+	return n > 0 && a.accepts.at(n).order == a.order
 }
 
 const noncanonicalDetail = "the line decodes but is not its own canonical form"
@@ -715,12 +720,21 @@ func (a *Auditor) findAccept(id *protocol.ID) uint32 {
 		}
 		i = ac.chain
 	}
+	if i == 0 {
+		i = a.orphanByID[*id]
+	}
 	return i
 }
 
 // seqRules follows one row in a room's tracker. It reports a hole before the
 // row, whether its seq failed to rise, and what contradicts the row before.
 func (t *tracker) seqRules(gen, seq uint64, id protocol.RecordID, ts int64, order uint64, fills bool) (holeFrom, holeTo uint64, disorder bool, c Conflict) {
+	switch {
+	case gen == 0:
+		gen = t.gen // the source does not say: the life goes on
+	case t.seen && t.gen == 0:
+		t.gen, t.topGen, t.firstGen = gen, gen, gen
+	}
 	if !t.seen {
 		t.seen, t.first, t.firstGen = true, seq, gen
 	} else if gen < t.gen || gen == t.gen && seq <= t.last {
@@ -736,6 +750,7 @@ func (t *tracker) seqRules(gen, seq uint64, id protocol.RecordID, ts int64, orde
 			}
 		}
 	}
+	relabelled := seq == t.last && id == t.lastRecord
 	t.gen, t.last, t.lastRecord, t.lastTs = gen, seq, id, ts
 	t.beforeOrder, t.lastOrder = t.lastOrder, order
 	if !fills {
@@ -750,6 +765,13 @@ func (t *tracker) seqRules(gen, seq uint64, id protocol.RecordID, ts int64, orde
 			holeFrom, holeTo = t.first, seq-1
 		}
 		t.top, t.topGen = seq, gen
+	case gen != t.topGen && relabelled:
+		// The venue labels the first row of a new life late: it is seen under
+		// the old generation and again under the new one.
+		t.topGen = gen
+		if seq == t.first {
+			t.firstGen = gen
+		}
 	case gen != t.topGen && seq <= t.top:
 		// An old venue counts from 1 again in a new life.
 		if seq > 1 {

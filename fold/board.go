@@ -35,6 +35,9 @@ func (a *Auditor) addBoard(r *Row, counts, replay bool) {
 	}
 	if !counts {
 		a.window.skip(r.Size)
+		if c, ok := r.Line.Frame.(*protocol.Cancel); ok && r.Verify.Class == verify.Repaired {
+			a.repairedCancel(c, r)
+		}
 		return
 	}
 	var flags flag
@@ -86,6 +89,17 @@ func (a *Auditor) addBoard(r *Row, counts, replay bool) {
 	if reason != protocol.ReasonNone {
 		a.sum.Rejected[reason]++
 		a.boardNonceOrder(r, flags)
+	}
+}
+
+// repairedCancel notes a cancel that would close its offer if its nonce, which
+// was repaired, counted.
+func (a *Auditor) repairedCancel(f *protocol.Cancel, r *Row) {
+	if oi := a.findOffer(&f.Contract); oi != 0 && f.From == string(r.Record.From) && a.offers.at(oi).from == a.knownKey(r) {
+		if end := a.closings[oi]; end.repaired == 0 {
+			end.repaired = a.order
+			a.closings[oi] = end
+		}
 	}
 }
 
@@ -233,7 +247,7 @@ func (a *Auditor) addAccept(f *protocol.Accept, r *Row, flags flag) protocol.Rea
 	}
 	if prior != 0 {
 		// The same accept stood before its offer: that row opened nothing.
-		a.accepts.at(prior).flags |= flagDropped
+		a.dropOrphan(prior)
 		if a.beginningLost(a.accepts.at(prior)) {
 			flags |= flagLost
 		}
@@ -263,6 +277,16 @@ func (a *Auditor) addAccept(f *protocol.Accept, r *Row, flags flag) protocol.Rea
 	return reason
 }
 
+// dropOrphan takes an accept without an offer from the list.
+func (a *Auditor) dropOrphan(i uint32) {
+	ac := a.accepts.at(i)
+	ac.flags |= flagDropped
+	delete(a.orphanByID, ac.id)
+	if name := roomNameOf(ac.id); a.orphanByRoom[name] == i {
+		delete(a.orphanByRoom, name)
+	}
+}
+
 // beginningLost reports whether the board may have held rows before the accept
 // that are not in sight.
 func (a *Auditor) beginningLost(ac *accept) bool { return a.board.first > 1 || ac.holes > 0 }
@@ -273,9 +297,17 @@ func (a *Auditor) newAccept(f *protocol.Accept, r *Row, flags flag, offer uint32
 	*ac = accept{
 		id: f.Contract, record: r.ID, statement: f.Statement,
 		seq: r.Record.Seq, gen: uint32(r.Record.Generation), ts: r.Record.TsMs, order: a.order, holes: uint32(a.board.holes),
-		offer: offer, from: a.key(r), flags: flags, chain: a.acceptIndex[prefix(f.Contract[:])],
+		offer: offer, from: a.key(r), flags: flags,
 	}
-	a.acceptIndex[prefix(f.Contract[:])] = i
+	if offer == 0 {
+		a.orphanByID[f.Contract] = i
+		if name := roomNameOf(f.Contract); a.orphanByRoom[name] == 0 {
+			a.orphanByRoom[name] = i
+		}
+	} else {
+		ac.chain = a.acceptIndex[prefix(f.Contract[:])]
+		a.acceptIndex[prefix(f.Contract[:])] = i
+	}
 	if !f.PaymentKey.IsZero() {
 		a.acceptKeys[i] = f.PaymentKey
 		ac.flags |= flagKey
@@ -297,7 +329,9 @@ func (a *Auditor) boardCancel(f *protocol.Cancel, r *Row, flags flag, replay boo
 			reason = protocol.WrongStatus
 			// SPEC §4: a replay moves nothing.
 			if a.closings[oi].cancel == 0 && (!replay || a.opts.Rules.Reference) {
-				a.closings[oi] = closing{cancel: a.keepRow(r, flags)}
+				end := a.closings[oi]
+				end.cancel = a.keepRow(r, flags)
+				a.closings[oi] = end
 				a.offers.at(oi).flags |= flagClosed
 				if a.opts.Rules.Reference {
 					return protocol.WrongRoom

@@ -140,24 +140,14 @@ func (a *Auditor) mayBeParty(name roomName, r *Row) bool {
 	}
 	i := a.acceptIndex[prefix(name[:])]
 	from := a.knownKey(r)
-	known := false
-	for n := 0; i != 0 && n < roomMateLimit; n++ {
-		ac := a.accepts.at(i)
-		i = ac.chain
-		if ac.flags&flagDropped != 0 {
-			continue
-		}
-		known = true
-		if a.isParty(ac, from) {
+	known := i != 0
+	for ; i != 0; i = a.accepts.at(i).chain {
+		if a.isParty(a.accepts.at(i), from) {
 			return true
 		}
 	}
 	return !known
 }
-
-// roomMateLimit bounds how many contracts whose ids agree in their first 64
-// bits are looked at for one row.
-const roomMateLimit = 64
 
 func (a *Auditor) addHole(rm *room, from, to uint64) {
 	if rm.holeCount >= HoleLimit {

@@ -78,7 +78,7 @@ func (a *Auditor) dropLateOffers() {
 		// Where the board's beginning is not in sight, the row in sight may be a
 		// replay of the offer that the accept answered.
 		if ref := a.orphans[i]; a.findOffer(&ref) != 0 && !a.beginningLost(ac) {
-			ac.flags |= flagDropped
+			a.dropOrphan(i)
 			a.sum.Rejected[protocol.NoContract]++
 		}
 	}
@@ -162,14 +162,7 @@ func (a *Auditor) noteKey(i uint32, k protocol.Point) {
 }
 
 // isRoomMate reports whether another contract counts the room's refusals.
-func (a *Auditor) isRoomMate(ac *accept) bool {
-	for i := ac.chain; i != 0; i = a.accepts.at(i).chain {
-		if a.accepts.at(i).flags&flagDropped == 0 {
-			return true
-		}
-	}
-	return false
-}
+func (a *Auditor) isRoomMate(ac *accept) bool { return ac.chain != 0 }
 
 func noValue(rail string) bool {
 	r, err := protocol.NormalizeRail(rail)
@@ -199,12 +192,20 @@ func (a *Auditor) boardDecides(i uint32, ac *accept) bool {
 
 // countOrphanRows counts the frames of a deal room whose offer is not in sight.
 func (a *Auditor) countOrphanRows(ac *accept) {
-	if a.isRoomMate(ac) {
+	if !a.ownsRoom(ac) {
 		return
 	}
 	if ri, ok := a.roomByName[roomNameOf(ac.id)]; ok {
 		a.refuseAll(a.rooms.at(ri))
 	}
+}
+
+// ownsRoom reports whether an orphaned accept is the one to speak for its deal
+// room: contract ids that nothing derives can name any room, and many the same.
+func (a *Auditor) ownsRoom(ac *accept) bool {
+	name := roomNameOf(ac.id)
+	i := a.orphanByRoom[name]
+	return a.acceptIndex[prefix(name[:])] == 0 && i != 0 && a.accepts.at(i).id == ac.id
 }
 
 func (a *Auditor) refuseAll(rm *room) {
@@ -251,12 +252,7 @@ func (a *Auditor) finishRooms() {
 }
 
 func (a *Auditor) liveAccept(name roomName) bool {
-	for i := a.acceptIndex[prefix(name[:])]; i != 0; i = a.accepts.at(i).chain {
-		if a.accepts.at(i).flags&flagDropped == 0 {
-			return true
-		}
-	}
-	return false
+	return a.acceptIndex[prefix(name[:])] != 0 || a.orphanByRoom[name] != 0
 }
 
 // clock is the time for outlooks.

@@ -113,6 +113,9 @@ func (j *judging) orphan() {
 		j.about(DealRoomNotInSight, "the contract's deal room is not among the inputs")
 		return
 	}
+	if !a.ownsRoom(ac) {
+		return
+	}
 	for k := j.rm.head; k != 0; k = a.rows.at(k).next {
 		r := a.rows.at(k)
 		if r.flags&flagFiller != 0 {
@@ -427,7 +430,7 @@ func (j *judging) rowEvidence() {
 			}
 			j.find(SignatureNotStrict, SeverityNone, r.order, protocol.BoardRoom, &seq, notStrictDetail)
 		}
-		if r.flags&flagNoncanonical != 0 {
+		if r.flags&flagNoncanonical != 0 && r.what == "accept" { // the others are listed with the board's rows
 			j.find(NoncanonicalLine, SeverityNone, r.order, protocol.BoardRoom, &seq, noncanonicalDetail)
 		}
 	}
@@ -439,6 +442,16 @@ const notStrictDetail = "the signature holds under ZIP-215 only: the venue itsel
 func (j *judging) roomEvidence(src historyOf) {
 	a, c, rm, w := j.a, j.c, j.rm, j.w
 	bears := w.accepted // else nothing in the deal room can change the status
+	if !bears && a.beginningLost(j.ac) && j.actedInRoom() {
+		// The accept in sight may be somebody's replay of one that was in time
+		// and is not in sight: the parties went on as if it had been.
+		j.lower(Incomplete)
+		for s := protocol.Proposed; s <= protocol.Cancelled; s++ {
+			if s != c.Status {
+				c.Possible = append(c.Possible, s)
+			}
+		}
+	}
 	if rm == nil {
 		if bears {
 			j.lower(Incomplete)
@@ -487,6 +500,20 @@ func (j *judging) roomEvidence(src historyOf) {
 	}
 }
 
+// actedInRoom reports whether a party has a row in the deal room, or could have:
+// the room is not in sight whole.
+func (j *judging) actedInRoom() bool {
+	if j.rm == nil || j.rm.holeHead != 0 || startsAfterFirst(&j.rm.track) || j.rm.track.unfilled != 0 {
+		return true
+	}
+	for k := j.rm.head; k != 0; k = j.a.rows.at(k).next {
+		if r := j.a.rows.at(k); r.class == verify.Authentic && r.flags&flagHidden == 0 && j.byParty(r) {
+			return true
+		}
+	}
+	return false
+}
+
 // unfolded reports a party's row with a repaired nonce that does not count and
 // could have changed the outcome.
 func (j *judging) unfolded() bool {
@@ -515,11 +542,19 @@ func (j *judging) boardEvidence(src historyOf) {
 		return // its fold does not see the board's cancels
 	}
 	missing := j.ac.holes > j.o.holes
+	if at := a.closings[j.ac.offer].repaired; at != 0 && at < j.ac.order && !a.opts.Rules.RepairNonces {
+		j.lower(Incomplete)
+		if !slices.Contains(c.Possible, protocol.Cancelled) && c.Status != protocol.Cancelled {
+			c.Possible = append(c.Possible, protocol.Cancelled)
+			slices.Sort(c.Possible)
+		}
+	}
 	if src == boardRoom {
 		// On the board the rest of the history can have holes, too.
 		for _, at := range a.boardHoles {
 			missing = missing || at > j.o.order && at <= j.end
 		}
+		missing = missing || a.board.unfilled != 0 && !c.Status.Terminal()
 	} else if missing && src == dealRoom {
 		for k := j.w.acceptIdx + 1; k < len(j.w.steps); k++ {
 			if s := &j.w.steps[k]; s.counted() && s.row.from == j.o.from {

@@ -2,6 +2,7 @@ package fold
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 
@@ -111,13 +112,7 @@ func (a *Auditor) copies(rm *room) []copyOf {
 			gens[r.gen] = true
 		}
 	}
-	if len(gens) == 1 {
-		for g := range gens {
-			for i := rm.head; i != 0; i = a.rows.at(i).next {
-				a.rows.at(i).gen = g
-			}
-		}
-	}
+	a.dateRows(rm, gens)
 	for k := range copies {
 		c := &copies[k]
 		for _, i := range c.rows {
@@ -133,6 +128,36 @@ func (a *Auditor) copies(rm *room) []copyOf {
 		c.at = place{a.rows.at(c.rows[0]).gen, a.rows.at(c.rows[0]).seq}
 	}
 	return copies
+}
+
+// dateRows gives the rows that do not say their generation the one that they
+// fall into: a venue that counts generations goes on counting seq, so each life
+// holds the seqs from its first to the next one's.
+func (a *Auditor) dateRows(rm *room, gens map[uint64]bool) {
+	if len(gens) == 0 {
+		return
+	}
+	first := map[uint64]uint64{}
+	for i := rm.head; i != 0; i = a.rows.at(i).next {
+		if r := a.rows.at(i); r.gen != 0 {
+			if at, ok := first[r.gen]; !ok || r.seq < at {
+				first[r.gen] = r.seq
+			}
+		}
+	}
+	known := slices.Sorted(maps.Keys(gens))
+	for i := rm.head; i != 0; i = a.rows.at(i).next {
+		r := a.rows.at(i)
+		if r.gen != 0 {
+			continue
+		}
+		r.gen = known[0]
+		for _, g := range known[1:] {
+			if first[g] <= r.seq {
+				r.gen = g
+			}
+		}
+	}
 }
 
 func (a *Auditor) advance(c *copyOf) {

@@ -28,6 +28,9 @@ func (a *Auditor) roomFindings(rm *room, contract protocol.ID, j *judging) []Fin
 	if t.unfilled != 0 && t.unfilledSeq > t.top && t.unfilledSeq != ^uint64(0) {
 		add(Gap, Notice, t.unfilled-1, t.unfilledSeq, missing(t.top+1, t.unfilledSeq))
 	}
+	if t.unfilled != 0 && t.unfilledSeq == ^uint64(0) {
+		add(Gap, Notice, t.unfilled-1, t.last, "a row behind this one could not be read")
+	}
 	counted := map[uint64]bool{}
 	if j != nil && j.w.accepted {
 		for k := range j.w.steps {

@@ -136,7 +136,7 @@ func TestCases(t *testing.T) {
 			{first, "locked", "complete", "open", "", nil, "", 3},
 		}},
 		{"30-bad-time", "", 1, []contract{
-			{first, "locked", "incomplete", "indeterminate", "claimed refunded", nil, "", 1},
+			{first, "locked", "incomplete", "indeterminate", "claimed refunded", []string{"gap"}, "", 1},
 		}},
 		{"32-accept-missing-contract", "", 0, nil},
 	} {

@@ -112,7 +112,7 @@ func TestCases(t *testing.T) {
 			deal, "locked complete open bound chosen", "", []string{"+offer", "+accept", "+lock", "~other-version"}, []string{noValue},
 		}}},
 		{folder: "30-bad-time", exit: 1, asked: 1, contracts: []answer{{
-			deal, "locked incomplete indeterminate bound chosen", "claimed refunded", []string{"+offer", "+accept", "+lock"}, []string{noValue},
+			deal, "locked incomplete indeterminate bound chosen", "claimed refunded", []string{"+offer", "+accept", "+lock"}, []string{"gap notice", noValue},
 		}}},
 		{folder: "32-accept-missing-contract", rejected: map[protocol.Reason]int64{protocol.MissingField: 1}},
 	}

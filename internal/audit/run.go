@@ -45,6 +45,11 @@ type run struct {
 type key struct{ gen, seq uint64 }
 
 func (k key) compare(o key) int {
+	if k.gen == 0 || o.gen == 0 {
+		// One does not say. A venue that counts generations goes on counting
+		// seq, so that seq alone tells.
+		return cmp.Compare(k.seq, o.seq)
+	}
 	return cmp.Or(cmp.Compare(k.gen, o.gen), cmp.Compare(k.seq, o.seq))
 }
 
@@ -213,11 +218,12 @@ func (r *run) peek(in *input) error {
 	return rd.Close()
 }
 
-// jobBytes is how much text of small inputs goes into one job, and jobParts how
-// many chunks.
+// jobBytes is how much text of small inputs goes into one job, jobParts how many
+// chunks, and jobRows how many rows, after the chunk that meets it.
 const (
 	jobBytes = 512 << 10
 	jobParts = 256
+	jobRows  = 4096
 )
 
 // read puts the chunks of a stream's inputs into the pipeline, in order.
@@ -286,7 +292,7 @@ func (r *run) read(ctx context.Context, s *stream, work chan<- *job) error {
 			p.consumed = rd.Consumed()
 			j.rows += len(p.chunk.Rows)
 			ends = p.ends
-			if bytes += p.consumed - before; bytes >= jobBytes || j.used >= jobParts {
+			if bytes += p.consumed - before; bytes >= jobBytes || j.used >= jobParts || j.rows >= jobRows {
 				if err := send(); err != nil {
 					rd.Close()
 					return err
@@ -456,7 +462,7 @@ func (r *run) takeAlike(ctx context.Context, s *stream, live []*stream, begin fu
 		}
 		if o.begun && o.cur != nil && !o.ended {
 			// fine
-		} else if o.at == place {
+		} else if o.at.compare(place) == 0 {
 			if !o.begun {
 				r.start(o, streams)
 				begin(o)
@@ -474,12 +480,12 @@ func (r *run) takeAlike(ctx context.Context, s *stream, live []*stream, begin fu
 		}
 		at := key{other.row.Record.Generation, other.row.Record.Seq}
 		switch {
-		case at == place && other.row.ID == it.row.ID:
+		case at.compare(place) == 0 && other.row.ID == it.row.ID:
 			same = append(same, o)
 			if other.row.Record.TsMs != it.row.Record.TsMs {
 				conflict |= fold.ConflictTime
 			}
-		case at == place:
+		case at.compare(place) == 0:
 			conflict |= fold.ConflictRecord
 			other.row.Conflict |= fold.ConflictRecord
 		case o.known && !o.hazy && o.prev.compare(place) < 0 && o.prev != (key{}) && place.compare(at) < 0 && o.prev.gen == at.gen:
@@ -585,14 +591,14 @@ func (r *run) count(in *input, it *item) {
 		c.Unsigned++
 	default:
 		c.Invalid++
+		if it.roomFrom != export.RoomFromName && it.roomFrom != export.RoomUnknown {
+			r.res.wrongSigs++
+		}
 		if row.Verify.Reason == protocol.SignatureInvalid {
 			out.checked++
 			out.failed++
 			if row.Verify.Untried {
 				out.untried++
-			}
-			if it.roomFrom != export.RoomFromName && it.roomFrom != export.RoomUnknown {
-				r.res.wrongSigs++
 			}
 		}
 	}
@@ -631,14 +637,18 @@ func (r *run) endInput(it *item) {
 		room = ""
 	}
 	r.res.auditor.Malformed(room, out.index)
-	if out.Cut == export.CutNewline {
+	r.res.tornInputs++
+	switch out.Cut {
+	case export.CutNewline:
 		r.res.auditor.Finding(fold.Finding{
 			Code: fold.TornLine, Room: room,
 			Detail: "the final line end is missing: what came after the last row may be missing, too",
 		})
-		return
+	case export.CutCompressed:
+		r.res.auditor.Finding(fold.Finding{
+			Code: fold.TornLine, Room: room, Detail: "the compressed stream breaks off: what came after is not in sight",
+		})
 	}
-	r.res.tornInputs++
 }
 
 // inputFindings says what is to be said of each input as a whole.
