@@ -611,7 +611,7 @@ func impossible(r *Row, mailbox bool) (string, bool) {
 // misplaced notes a good frame in a room that is neither the board nor its
 // contract's deal room.
 func (a *Auditor) misplaced(f protocol.Frame, roomName string) {
-	c, ok := named(f)
+	c, ok := protocol.ContractOf(f)
 	if !ok {
 		return
 	}
@@ -624,27 +624,6 @@ func (a *Auditor) misplaced(f protocol.Frame, roomName string) {
 		return
 	}
 	a.elsewhere[k]++
-}
-
-// named gives the contract that a frame names; offers name none.
-func named(f protocol.Frame) (protocol.ID, bool) {
-	switch f := f.(type) {
-	case *protocol.Accept:
-		return f.Contract, true
-	case *protocol.Lock:
-		return f.Contract, true
-	case *protocol.Reveal:
-		return f.Contract, true
-	case *protocol.Refund:
-		return f.Contract, true
-	case *protocol.Cancel:
-		return f.Contract, true
-	case *protocol.Receipt:
-		return f.Contract, true
-	case *protocol.Heartbeat:
-		return f.Contract, true
-	}
-	return protocol.ID{}, false
 }
 
 // exposed marks the contracts whose statement a published secret opens. It is

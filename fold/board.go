@@ -82,7 +82,7 @@ func (a *Auditor) addBoard(r *Row, counts, replay bool) {
 			a.exposed(f)
 			reason = a.boardFrame(f, f.Contract, r, flags)
 		default:
-			c, _ := named(f)
+			c, _ := protocol.ContractOf(f)
 			reason = a.boardFrame(f, c, r, flags)
 		}
 	}

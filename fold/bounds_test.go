@@ -59,7 +59,7 @@ func TestCopiedStatementsTakeLinearTime(t *testing.T) {
 		}
 		return time.Since(start)
 	}
-	small, large := took(2_000), took(16_000)
+	small, large := least(took, 2_000), least(took, 16_000)
 	if large > 24*small && large > 500*time.Millisecond {
 		t.Errorf("16,000 copies take %v, 2,000 take %v", large, small)
 	}
@@ -135,7 +135,7 @@ func TestManyAcceptsOfOneOffer(t *testing.T) {
 		}
 		return took
 	}
-	small, large := took(2_500), took(20_000)
+	small, large := least(took, 2_500), least(took, 20_000)
 	if large > 32*small && large > time.Second {
 		t.Errorf("20,000 accepts take %v, 2,500 take %v", large, small)
 	}
@@ -232,4 +232,10 @@ func TestFind(t *testing.T) {
 	if a.Contract(y.ID()) == nil || a.Contract(protocol.ID{}) != nil {
 		t.Error("Contract finds the wrong ones")
 	}
+}
+
+// least is the least of three tries, so that a busy machine does not look like
+// slow code.
+func least(took func(int) time.Duration, n int) time.Duration {
+	return min(took(n), took(n), took(n))
 }

@@ -116,7 +116,7 @@ func (a *Auditor) dealFrame(name roomName, r *Row) {
 	if f == nil || f.Sender() != string(r.Record.From) {
 		return
 	}
-	c, ok := named(f)
+	c, ok := protocol.ContractOf(f)
 	if !ok {
 		return
 	}

@@ -238,7 +238,7 @@ func (a *Auditor) finishRooms() {
 		}
 		for k := rm.head; k != 0; k = a.rows.at(k).next {
 			if r := a.rows.at(k); r.reason == protocol.ReasonNone && a.foldable(r) && r.typ > protocol.TypeAccept {
-				if c, ok := named(a.rowFrame(r)); ok && roomNameOf(c) == rm.name {
+				if c, ok := protocol.ContractOf(a.rowFrame(r)); ok && roomNameOf(c) == rm.name {
 					fd.Contract = c
 					break
 				}

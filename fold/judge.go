@@ -798,7 +798,7 @@ func (j *judging) equivocation() {
 				continue
 			}
 			f := j.a.rowFrame(r)
-			if c, ok := named(f); !ok || c != j.c.ID {
+			if c, ok := protocol.ContractOf(f); !ok || c != j.c.ID {
 				continue
 			}
 			side := &sides[0]

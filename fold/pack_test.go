@@ -91,7 +91,7 @@ func TestWordsAreBounded(t *testing.T) {
 	if len(w.list) > wordLimit || len(w.index) > wordLimit {
 		t.Errorf("%d words are kept", len(w.list))
 	}
-	u := unpacker{p.b}
+	u := unpacker(p)
 	for i := range 2 * n {
 		if got, want := w.get(&u), spell(i%n); got != want {
 			t.Fatalf("word %d became %q", i, got)

@@ -224,3 +224,25 @@ func appendHex(dst, src []byte) []byte {
 	dst = append(dst, '0', 'x')
 	return hex.AppendEncode(dst, src)
 }
+
+// ContractOf returns the contract that a frame names (SPEC §3). An offer names
+// none; a cancel of an open offer names the offer in its place (SPEC §3.5).
+func ContractOf(f Frame) (ID, bool) {
+	switch f := f.(type) {
+	case *Accept:
+		return f.Contract, true
+	case *Lock:
+		return f.Contract, true
+	case *Reveal:
+		return f.Contract, true
+	case *Refund:
+		return f.Contract, true
+	case *Cancel:
+		return f.Contract, true
+	case *Receipt:
+		return f.Contract, true
+	case *Heartbeat:
+		return f.Contract, true
+	}
+	return ID{}, false
+}

@@ -13,7 +13,6 @@ var (
 	fieldP = sub(new(big.Int).Lsh(big.NewInt(1), 255), big.NewInt(19))
 	orderL = add(new(big.Int).Lsh(big.NewInt(1), 252), decimal("27742317777372353535851937790883648493"))
 	curveD = mod(mul(big.NewInt(-121665), inverse(big.NewInt(121666))))
-	sqrtM1 = new(big.Int).Exp(big.NewInt(2), new(big.Int).Rsh(sub(fieldP, big.NewInt(1)), 2), fieldP)
 	basePt = func() affine {
 		y := mod(mul(big.NewInt(4), inverse(big.NewInt(5))))
 		p, _ := decodePoint(littleEndian(y))

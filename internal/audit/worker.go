@@ -210,7 +210,7 @@ func (w *worker) findRooms(j *job) {
 func (w *worker) likelyRooms(rec *protocol.Record) []string {
 	rooms := make([]string, 0, 2)
 	if d := w.decoder.Decode(rec.Text); d.Frame != nil {
-		if c, ok := contractOf(d.Frame); ok {
+		if c, ok := protocol.ContractOf(d.Frame); ok {
 			if room := protocol.DealRoom(c); room != rec.Room {
 				rooms = append(rooms, room)
 			}
@@ -220,26 +220,6 @@ func (w *worker) likelyRooms(rec *protocol.Record) []string {
 		rooms = append(rooms, protocol.BoardRoom)
 	}
 	return rooms
-}
-
-func contractOf(f protocol.Frame) (protocol.ID, bool) {
-	switch f := f.(type) {
-	case *protocol.Accept:
-		return f.Contract, true
-	case *protocol.Lock:
-		return f.Contract, true
-	case *protocol.Reveal:
-		return f.Contract, true
-	case *protocol.Refund:
-		return f.Contract, true
-	case *protocol.Cancel:
-		return f.Contract, true
-	case *protocol.Receipt:
-		return f.Contract, true
-	case *protocol.Heartbeat:
-		return f.Contract, true
-	}
-	return protocol.ID{}, false
 }
 
 // explain looks for the likely cause of each failed signature, within the
