@@ -45,6 +45,7 @@ type RawRow struct {
 type Page struct {
 	Room       string // as it says, unchecked; "" when it does not
 	Generation uint64 // 0 when it does not say
+	LastSeq    uint64 // the seq that the page says it reaches to, 0 when it does not say
 	Line       int64
 	Offset     int64
 }
@@ -531,7 +532,7 @@ func (r *Reader) enterPage(c *Chunk, b []byte, i, k int, o object) (int, bool) {
 			head.room, head.gen = tail.room, tail.gen
 		}
 	}
-	c.Pages = append(c.Pages, Page{Room: head.room, Generation: head.gen, Line: r.line, Offset: r.off + int64(k)})
+	c.Pages = append(c.Pages, Page{Room: head.room, Generation: head.gen, LastSeq: head.last, Line: r.line, Offset: r.off + int64(k)})
 	r.line += countLines(b[k : k+o.end])
 	r.midLine = true
 	r.page, r.pageLate = head, late
@@ -657,6 +658,7 @@ func (r *Reader) stepTrailer(c *Chunk, b []byte, i int) (int, bool) {
 	}
 	head := r.page
 	head.take(name, w[value:value+n])
+	head.last = r.page.last // only what stands before the messages is taken
 	if head.repeated {
 		return r.broken(c, i)
 	}

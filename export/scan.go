@@ -183,6 +183,7 @@ type object struct {
 type pageHead struct {
 	room     string
 	gen      uint64
+	last     uint64 // last_seq, 0 when it does not say before its messages
 	hasRoom  bool
 	hasGen   bool
 	repeated bool // room, generation or messages stands twice
@@ -204,13 +205,21 @@ func (h *pageHead) take(name string, value []byte) {
 	case "generation":
 		h.repeated = h.repeated || h.hasGen
 		h.hasGen = true
-		p := parser{b: value}
-		if c := value[0]; c >= '0' && c <= '9' && p.number(0) == len(value) {
-			if v, ok := protocol.ExactInteger(value, false); ok {
-				h.gen = uint64(v)
-			}
+		h.gen = count(value)
+	case "last_seq":
+		h.last = count(value)
+	}
+}
+
+// count reads a JSON number that counts something, 0 where it is none.
+func count(value []byte) uint64 {
+	p := parser{b: value}
+	if c := value[0]; c >= '0' && c <= '9' && p.number(0) == len(value) {
+		if v, ok := protocol.ExactInteger(value, false); ok {
+			return uint64(v)
 		}
 	}
+	return 0
 }
 
 // scanObject looks through the object that begins at b[0], to tell a page from
@@ -305,6 +314,8 @@ func scanName(b []byte, i int) (name string, value int, state scanState) {
 		name = "room"
 	case "generation":
 		name = "generation"
+	case "last_seq":
+		name = "last_seq"
 	}
 	return name, i, scanDone
 }

@@ -316,6 +316,7 @@ type room struct {
 	source     uint32 // the first input with rows of it, +1
 	manySource bool
 	inSight    bool
+	headSeq    uint64 // the room has rows up to here, as a page says
 	conflict   uint64 // order+1 of the first row with conflicting metadata
 	impossible uint64 // order+1 of the first row that the venue cannot have stored
 }
@@ -379,6 +380,15 @@ func (a *Auditor) counts(r *Row) bool {
 func (a *Auditor) Room(name string) {
 	if k, ok := dealRoomName(name); ok {
 		a.room(k).inSight = true
+	}
+}
+
+// Head is Room for a source that says up to which seq the room has rows: where
+// those are not in sight, they are missing.
+func (a *Auditor) Head(name string, seq uint64) {
+	if k, ok := dealRoomName(name); ok {
+		rm := a.room(k)
+		rm.inSight, rm.headSeq = true, max(rm.headSeq, seq)
 	}
 }
 

@@ -487,6 +487,9 @@ func (j *judging) roomEvidence(src historyOf) {
 		if open && t.unfilled != 0 && t.unfilledSeq > t.top {
 			incomplete = true
 		}
+		if open && rm.headMissing() {
+			incomplete = true
+		}
 		if open && (a.cuts[rm.source-1] && rm.source != 0 || rm.manySource && len(a.cuts) > 0) {
 			incomplete = true
 		}
@@ -532,6 +535,9 @@ func (j *judging) unfolded() bool {
 func (j *judging) byParty(r *row) bool {
 	return r.from != 0 && (r.from == j.ac.from || r.from == j.o.from)
 }
+
+// headMissing reports whether the room has rows behind the last one in sight.
+func (rm *room) headMissing() bool { return rm.headSeq > max(rm.track.top, rm.track.last) }
 
 func startsAfterFirst(t *tracker) bool { return t.seen && t.first > 1 && t.firstGen < 2 }
 

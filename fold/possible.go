@@ -87,6 +87,9 @@ func (j *judging) possible(src historyOf) []protocol.Status {
 		}
 		s = missingRow(s, n, c.RefundAfterMs, prev, math.MaxInt64)
 	}
+	if j.rm.headMissing() {
+		s = missingRow(s, j.rm.headSeq-t.top, c.RefundAfterMs, prev, math.MaxInt64)
+	}
 	if j.rm.source != 0 && a.cuts[j.rm.source-1] || j.rm.manySource && len(a.cuts) > 0 {
 		s = missingRow(s, math.MaxUint64, c.RefundAfterMs, prev, math.MaxInt64)
 	}

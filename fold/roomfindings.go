@@ -28,6 +28,9 @@ func (a *Auditor) roomFindings(rm *room, contract protocol.ID, j *judging) []Fin
 	if t.unfilled != 0 && t.unfilledSeq > t.top && t.unfilledSeq != ^uint64(0) {
 		add(Gap, Notice, t.unfilled-1, t.unfilledSeq, missing(t.top+1, t.unfilledSeq))
 	}
+	if rm.headMissing() {
+		add(Gap, Notice, max(t.lastFilled, a.firstOrder(rm)), rm.headSeq, missing(max(t.top, t.last)+1, rm.headSeq))
+	}
 	if t.unfilled != 0 && t.unfilledSeq == ^uint64(0) {
 		add(Gap, Notice, t.unfilled-1, t.last, "a row behind this one could not be read")
 	}

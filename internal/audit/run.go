@@ -442,7 +442,7 @@ func (r *run) pages(j *job) {
 	for k := range j.parts[:j.used] {
 		for _, p := range j.parts[k].chunk.Pages {
 			if room, _ := j.parts[k].input.room("", p.Room); room != "" {
-				r.res.auditor.Room(room)
+				r.res.auditor.Head(room, p.LastSeq)
 			}
 		}
 	}
