@@ -9,8 +9,8 @@ import (
 // while the usual doubling of the heap would double its memory. So the heap may
 // grow freely up to heapGoal and beyond it by heapSlack at a time, in bytes.
 const (
-	heapGoal  = 320 << 20
-	heapSlack = 20 << 20
+	heapGoal  = 312 << 20
+	heapSlack = 12 << 20
 )
 
 // heap keeps the collector's pace with the size of what an audit keeps.
@@ -31,7 +31,7 @@ func (h *heap) pace() {
 	if live+heapSlack < heapGoal {
 		room = heapGoal - live
 	}
-	p := min(100, max(5, 100*room/live))
+	p := min(100, max(3, 100*room/live))
 	if p < h.percent*9/10 || p > h.percent*11/10 {
 		h.percent = p
 		debug.SetGCPercent(int(p))

@@ -364,7 +364,7 @@ func (r *run) isFirst(s *stream, live []*stream) bool {
 
 // start makes a stream's jobs. All jobs of a run together bound its memory.
 func (r *run) start(s *stream, streams int) {
-	n := 2*r.opts.Cores + 2
+	n := 2*r.opts.Cores + 1
 	if streams > manyStreams {
 		n = 3
 	}
