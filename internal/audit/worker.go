@@ -14,7 +14,7 @@ import (
 // anyway. A row that a batch settles costs about a fifth of a single check.
 // Together they stay under 0.4 of a file's plain verification.
 const (
-	repairFloor     = 16_384
+	repairFloor     = 8_192
 	shareOfFailed   = 0.33
 	shareOfVerified = 0.06
 )

@@ -320,7 +320,7 @@ func TestHostileFiles(t *testing.T) {
 	}
 
 	buf.Reset()
-	if err := bomb(1e6, 10)(&buf); err != nil {
+	if err := bomb(10, oneRow(1e6))(&buf); err != nil {
 		t.Fatal(err)
 	}
 	if buf.Len() > 10_000 {
@@ -337,6 +337,38 @@ func TestHostileFiles(t *testing.T) {
 	text, err := io.ReadAll(r)
 	if err != nil || len(text) < 900_000 || !strings.HasPrefix(string(text), goodRow) {
 		t.Errorf("%d bytes within, %v", len(text), err)
+	}
+}
+
+func TestLongRows(t *testing.T) {
+	var buf bytes.Buffer
+	if err := bomb(1, longRows(4e6))(&buf); err != nil {
+		t.Fatal(err)
+	}
+	stored := buf.Len()
+	z, err := gzip.NewReader(&buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := bytes.SplitAfter(bytes.TrimSuffix(text, []byte("\n")), []byte("\n"))
+	if len(rows) != 4 {
+		t.Errorf("%d rows", len(rows))
+	}
+	seen := map[string]bool{}
+	for _, row := range rows {
+		var rec protocol.Record
+		var scratch []byte
+		if _, reason, detail := export.ParseRow(row, export.ParseRules{}, &scratch, &rec); reason != protocol.ReasonNone || len(rec.Text) < 800_000 || len(row) > 1<<20 {
+			t.Errorf("a row of %d bytes: %v, %s", len(row), reason, detail)
+		}
+		seen[string(rec.Text)] = true
+	}
+	if ratio := len(text) / stored; len(seen) != len(rows) || ratio < 100 || ratio >= 1000 {
+		t.Errorf("%d texts, packed %d times smaller", len(seen), ratio)
 	}
 }
 

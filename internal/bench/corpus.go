@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -207,8 +208,32 @@ func deep(depth int64, within bool) func(io.Writer) error {
 	}
 }
 
-// bomb writes rows of size bytes together, compressed levels times over.
-func bomb(size int64, levels int) func(io.Writer) error {
+// oneRow writes the same row again and again, size bytes in all.
+func oneRow(size int64) func(io.Writer) error {
+	return func(w io.Writer) error { return repeat(w, goodRow, size/int64(len(goodRow))) }
+}
+
+// longRows writes rows of nearly a megabyte, size bytes in all. Each repeats 64
+// characters of its own, which packs them some hundred times smaller, but not
+// so small that the size alone gives them away.
+func longRows(size int64) func(io.Writer) error {
+	return func(w io.Writer) error {
+		const times = 14_000
+		for i := range size / (64 * times) {
+			unit := fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, i)))
+			_, err := fmt.Fprintf(w, `{"seq":%d,"ts":"2026-09-05T09:20:00Z","from":"nick","text":"`, i+1)
+			err = errors.Join(err, repeat(w, unit, times))
+			_, last := io.WriteString(w, "\"}\n")
+			if err = errors.Join(err, last); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// bomb compresses what fill writes, levels times over.
+func bomb(levels int, fill func(io.Writer) error) func(io.Writer) error {
 	return func(w io.Writer) error {
 		var layers []*gzip.Writer
 		for range levels {
@@ -216,7 +241,7 @@ func bomb(size int64, levels int) func(io.Writer) error {
 			layers = append(layers, z)
 			w = z
 		}
-		err := repeat(w, goodRow, size/int64(len(goodRow)))
+		err := fill(w)
 		for i := range layers {
 			err = errors.Join(err, layers[len(layers)-1-i].Close())
 		}

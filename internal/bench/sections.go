@@ -300,8 +300,9 @@ func (b *bench) hostile(ctx context.Context) error {
 		fill               func(io.Writer) error
 	}{
 		{"a line of 1 GB", "long-line", ".jsonl", longLine(1e9)},
-		{"gzip in gzip, 10 deep, 1 GB within", "bomb-10", ".jsonl.gz", bomb(1e9, 10)},
-		{"gzip once, 1 GB of one row within", "bomb-1", ".jsonl.gz", bomb(1e9, 1)},
+		{"gzip in gzip, 10 deep, 1 GB within", "bomb-10", ".jsonl.gz", bomb(10, oneRow(1e9))},
+		{"gzip once, 1 GB of one row within", "bomb-1", ".jsonl.gz", bomb(1, oneRow(1e9))},
+		{"gzip once, 1 GB of long rows within", "bomb-rows", ".jsonl.gz", bomb(1, longRows(1e9))},
 		{"100,000 arrays in arrays", "deep", ".jsonl", deep(100_000, false)},
 		{"100,000 arrays in arrays, within a row", "deep-row", ".jsonl", deep(100_000, true)},
 	} {
