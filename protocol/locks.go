@@ -13,8 +13,14 @@ import (
 // secp256k1 point, 02 or 03 and an x coordinate below the field prime that the
 // curve has (SPEC §3). The zero value, which means "absent", is not valid.
 func (p Point) Valid() bool {
-	_, ok := p.jacobian()
-	return ok
+	var x, y2 secp256k1.FieldVal
+	if p[0] != 2 && p[0] != 3 || x.SetByteSlice(p[1:]) {
+		return false
+	}
+	// The y of a point is a square root, and dear. That it exists is all that is
+	// asked: x³+7 must be a square, which its Jacobi symbol tells.
+	y2.SquareVal(&x).Mul(&x).AddInt(7).Normalize()
+	return isSquare(y2.Bytes())
 }
 
 // jacobian decompresses the point with Z = 1.
