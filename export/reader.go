@@ -59,6 +59,10 @@ type Chunk struct {
 	buf []byte
 }
 
+// Size is how many bytes of text the chunk keeps in memory: its rows, whole or
+// not, and what was read ahead of the next chunk.
+func (c *Chunk) Size() int { return len(c.buf) }
+
 // Cut says in which way an input ends too early. The list is closed.
 type Cut uint8
 

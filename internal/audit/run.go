@@ -230,7 +230,7 @@ const (
 func (r *run) read(ctx context.Context, s *stream, work chan<- *job) error {
 	defer close(s.jobs)
 	var j *job
-	bytes := int64(0)
+	bytes := 0
 	send := func() error {
 		if j == nil {
 			return nil
@@ -279,7 +279,6 @@ func (r *run) read(ctx context.Context, s *stream, work chan<- *job) error {
 				rd.Close()
 				return err
 			}
-			before := rd.Consumed()
 			p.input, p.ends = in, false
 			if in.first != nil {
 				p.chunk, in.first = *in.first, nil
@@ -292,7 +291,10 @@ func (r *run) read(ctx context.Context, s *stream, work chan<- *job) error {
 			p.consumed = rd.Consumed()
 			j.rows += len(p.chunk.Rows)
 			ends = p.ends
-			if bytes += p.consumed - before; bytes >= jobBytes || j.used >= jobParts || j.rows >= jobRows {
+			// The text is what a job keeps in memory; the stored bytes it comes
+			// from may be a thousand times fewer.
+			bytes += p.chunk.Size()
+			if bytes >= jobBytes || j.used >= jobParts || j.rows >= jobRows {
 				if err := send(); err != nil {
 					rd.Close()
 					return err
