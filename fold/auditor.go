@@ -149,6 +149,9 @@ type Auditor struct {
 	boardHoles  []uint64                  // orders of the board's holes; only kept under the offer-room rule
 	paymentKeys map[protocol.Point]uint32 // → the first accept with it; the top bit: there are more
 	elsewhereBy map[protocol.ID][]elsewhere
+
+	told     *Context             // what is known of other contracts; nil but in an Excerpt
+	siblings map[protocol.ID]bool // an Excerpt's contracts with the same point
 }
 
 // roomName is the 16 hex digits of a deal room's name as 8 bytes.
@@ -491,6 +494,9 @@ func (a *Auditor) Finding(f Finding) {
 
 // found keeps a finding that belongs to no contract.
 func (a *Auditor) found(f Finding) {
+	if a.told != nil {
+		return // an excerpt speaks of its contract only
+	}
 	if f.Severity == SeverityNone {
 		f.Severity = codeTable[f.Code].base
 	}
@@ -504,6 +510,9 @@ func (a *Auditor) found(f Finding) {
 
 // rowFinding is found for a row that belongs to no contract.
 func (a *Auditor) rowFinding(c Code, r *Row, detail string) {
+	if a.told != nil {
+		return
+	}
 	seq := r.Record.Seq
 	a.found(Finding{Code: c, Room: r.Record.Room, Seq: &seq, Detail: detail, Order: a.order})
 }
@@ -653,13 +662,23 @@ func (a *Auditor) exposed(f *protocol.Reveal) {
 func (a *Auditor) expose(contract protocol.ID, secret protocol.Secret, order uint64) bool {
 	hit := a.exposeAll(protocol.HashStatement(sha256.Sum256(secret[:])), order)
 	i := a.findAccept(&contract)
+	if i == 0 && a.siblings[contract] {
+		i = a.accepts.len() // its secret opens this excerpt's contract
+	}
 	if i == 0 {
 		return hit
 	}
-	if ac := a.accepts.at(i); ac.flags&flagExposed == 0 && ac.statement.Kind() == protocol.LockPoint && ac.statement.Opens(secret) {
+	if ac := a.accepts.at(i); !a.exposedBefore(i, ac, order) && ac.statement.Kind() == protocol.LockPoint && ac.statement.Opens(secret) {
 		a.exposeAll(ac.statement, order)
 	}
 	return true
+}
+
+// exposedBefore reports whether a reveal at an earlier place, or any that came
+// after the accept, has exposed it already. Only an Excerpt gets rooms out of
+// their order.
+func (a *Auditor) exposedBefore(i uint32, ac *accept, order uint64) bool {
+	return ac.flags&flagExposed != 0 && (a.told == nil || a.finished || a.exposedBy[i] <= order+1)
 }
 
 // exposeAll marks every accept with the statement.
@@ -669,7 +688,7 @@ func (a *Auditor) exposeAll(st protocol.Statement, order uint64) bool {
 		ac := a.accepts.at(i)
 		if ac.statement == st {
 			hit = true
-			if ac.flags&flagExposed != 0 {
+			if a.exposedBefore(i, ac, order) {
 				break // and so are the older ones
 			}
 			ac.flags |= flagExposed

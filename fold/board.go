@@ -35,9 +35,7 @@ func (a *Auditor) addBoard(r *Row, counts, replay bool) {
 	}
 	if !counts {
 		a.window.skip(r.Size)
-		if c, ok := r.Line.Frame.(*protocol.Cancel); ok && r.Verify.Class == verify.Repaired {
-			a.repairedCancel(c, r)
-		}
+		a.uncounted(r)
 		return
 	}
 	var flags flag
@@ -46,6 +44,19 @@ func (a *Auditor) addBoard(r *Row, counts, replay bool) {
 	} else if a.window.add(prefix(r.Key[:]), nonceValue(r.Record.Nonce), r.Size) {
 		flags |= flagNonceOrder
 	}
+	a.boardRow(r, flags, replay)
+}
+
+// uncounted folds a row of the board that does not count.
+func (a *Auditor) uncounted(r *Row) {
+	if c, ok := r.Line.Frame.(*protocol.Cancel); ok && r.Verify.Class == verify.Repaired {
+		a.repairedCancel(c, r)
+	}
+}
+
+// boardRow folds a row of the board that counts, when it is known how it stands
+// to the board's other rows.
+func (a *Auditor) boardRow(r *Row, flags flag, replay bool) {
 	f := r.Line.Frame
 	if f == nil {
 		a.boardNonceOrder(r, flags)

@@ -203,6 +203,9 @@ func (a *Auditor) countOrphanRows(ac *accept) {
 // ownsRoom reports whether an orphaned accept is the one to speak for its deal
 // room: contract ids that nothing derives can name any room, and many the same.
 func (a *Auditor) ownsRoom(ac *accept) bool {
+	if a.told != nil && a.told.RoomTaken {
+		return false
+	}
 	name := roomNameOf(ac.id)
 	i := a.orphanByRoom[name]
 	return a.acceptIndex[prefix(name[:])] == 0 && i != 0 && a.accepts.at(i).id == ac.id

@@ -370,6 +370,9 @@ func (j *judging) binding() {
 
 // payerLocks counts the offer's contracts with a counted lock by this payer.
 func (j *judging) payerLocks() int {
+	if j.a.told != nil {
+		return j.a.told.PayerLocks
+	}
 	payer := j.ac.from
 	if j.c.Payer != j.a.did(payer) {
 		payer = j.o.from
@@ -753,7 +756,7 @@ func (j *judging) conduct() {
 	w := &j.w.state
 	if !w.PayerKey.IsZero() && w.PayerKey == w.PayeeKey {
 		j.about(SharedKeyOrStatement, "both sides name the same payment key")
-	} else if a.sharedKey(w.PayerKey) || a.sharedKey(w.PayeeKey) {
+	} else if a.told != nil && a.told.SharedKey || a.sharedKey(w.PayerKey) || a.sharedKey(w.PayeeKey) {
 		j.about(SharedKeyOrStatement, "another contract in sight has the same payment key")
 	}
 }
@@ -771,6 +774,9 @@ func (a *Auditor) sharedKey(k protocol.Point) bool {
 // siblingClaimed reports whether another contract with this statement is
 // claimed.
 func (j *judging) siblingClaimed() bool {
+	if j.a.told != nil {
+		return j.a.told.SiblingClaimed
+	}
 	n := j.a.claimed[statementKey(j.ac.statement)]
 	return n > 1 || n == 1 && j.ac.result.status != protocol.Claimed
 }

@@ -97,7 +97,7 @@ func (j *judging) possible(src historyOf) []protocol.Status {
 }
 
 func (j *judging) others(s statuses) []protocol.Status {
-	var list []protocol.Status
+	list := j.c.Possible[:0]
 	for x := protocol.Proposed; x <= protocol.Cancelled; x++ {
 		if s.has(x) && x != j.c.Status {
 			list = append(list, x)

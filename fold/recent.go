@@ -28,6 +28,13 @@ func (r *recent) put(offer uint32, json []byte) {
 	s.offer, s.json = offer, append(s.json[:0], json...)
 }
 
+// reset forgets the offers 1 to n and keeps the memory of their JSON.
+func (r *recent) reset(n uint32) {
+	for i := range min(int(n), len(r.slots)-1) + 1 {
+		r.slots[i].offer = 0
+	}
+}
+
 // get returns nil where the offer is not among them.
 func (r *recent) get(offer uint32) []byte {
 	if at := int(offer % recentOffers); at < len(r.slots) && r.slots[at].offer == offer {

@@ -40,6 +40,19 @@ func (s *seen) add(id uint64) (known, full bool) {
 	return known, full
 }
 
+// smallest is the size that a table begins with.
+const smallest = 1 << 10
+
+// reset forgets all ids. A table that has grown is cut back: to empty it costs
+// no more than a small one.
+func (s *seen) reset() {
+	if s.n > 0 || s.old != nil {
+		s.young = s.young[:smallest]
+		clear(s.young)
+		s.old, s.n = nil, 0
+	}
+}
+
 // find returns the slot of the id, or the one to put it into; -1 where there is
 // none within the limit.
 func find(slots []uint64, id uint64) (slot int, hit bool) {
@@ -64,7 +77,7 @@ func (s *seen) grow() (full bool) {
 	if len(s.young) >= seenSlots {
 		return s.turn()
 	}
-	grown := make([]uint64, max(1<<10, 4*len(s.young)))
+	grown := make([]uint64, max(smallest, 4*len(s.young)))
 	for _, id := range s.young {
 		if id == 0 {
 			continue
@@ -80,6 +93,6 @@ func (s *seen) grow() (full bool) {
 // turn begins a new generation.
 func (s *seen) turn() (full bool) {
 	full = s.old != nil
-	s.old, s.young, s.n = s.young, make([]uint64, max(1<<10, len(s.young))), 0
+	s.old, s.young, s.n = s.young, make([]uint64, max(smallest, len(s.young))), 0
 	return full
 }

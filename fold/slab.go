@@ -15,7 +15,7 @@ type slab[T any] struct {
 
 // add appends a zero element and returns its index.
 func (s *slab[T]) add() (uint32, *T) {
-	if s.n%slabChunk == 0 {
+	if int(s.n) == len(s.chunks)*slabChunk {
 		s.chunks = append(s.chunks, make([]T, slabChunk))
 	}
 	s.n++
@@ -28,6 +28,24 @@ func (s *slab[T]) at(i uint32) *T {
 }
 
 func (s *slab[T]) len() uint32 { return s.n }
+
+// keptChunks is how many chunks a slab keeps when it is emptied: one huge
+// contract does not hold its memory for good.
+const keptChunks = 4
+
+// reset empties the slab and keeps its first chunks.
+func (s *slab[T]) reset() {
+	if len(s.chunks) > keptChunks {
+		clear(s.chunks[keptChunks:])
+		s.chunks = s.chunks[:keptChunks]
+	}
+	for n, k := s.n, 0; n > 0 && k < len(s.chunks); k++ {
+		used := min(n, slabChunk)
+		clear(s.chunks[k][:used])
+		n -= used
+	}
+	s.n = 0
+}
 
 const arenaChunk = 1 << 20
 
@@ -53,6 +71,15 @@ func (a *arena) put(b []byte) ref {
 	at := len(c)
 	a.chunks[last] = append(c, b...)
 	return ref(uint64(last)<<32|uint64(at)) + 1
+}
+
+// reset empties the arena and keeps its first chunk.
+func (a *arena) reset() {
+	if len(a.chunks) > 0 {
+		clear(a.chunks[1:])
+		a.chunks = a.chunks[:1]
+		a.chunks[0] = a.chunks[0][:0]
+	}
 }
 
 // get returns the bytes from r to the end of its chunk; the reader knows where
