@@ -39,6 +39,7 @@ type run struct {
 	merged int64 // sightings of one record at one place in several inputs
 	floor  *verify.Budget
 	fixer  *worker // repairs beyond a chunk's share, in order
+	lazy   bool    // the workers repair nothing
 }
 
 // key is where on the board an input stands. Inputs are merged by it.
@@ -58,6 +59,8 @@ type stream struct {
 	inputs []*input
 	jobs   chan *job // in order; closed at the end
 	free   chan *job
+	// look, if set, is given the first rows of an input as they are read.
+	look func(in *input, rows []export.RawRow)
 
 	cur   *job
 	next  int // the item of cur that comes next
@@ -78,23 +81,7 @@ func (r *run) do(ctx context.Context, inputs []*export.Input) error {
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	work := make(chan *job)
-	for range r.opts.Cores {
-		g.Go(func() error {
-			w := newWorker(r.opts.Rules, r.rooms)
-			for {
-				select {
-				case j, ok := <-work:
-					if !ok {
-						return nil
-					}
-					w.do(j)
-					j.done <- struct{}{}
-				case <-ctx.Done():
-					return ctx.Err()
-				}
-			}
-		})
-	}
+	r.workers(ctx, g, work)
 	g.Go(func() error {
 		defer close(work)
 		readers, ctx := errgroup.WithContext(ctx)
@@ -117,6 +104,28 @@ func (r *run) do(ctx context.Context, inputs []*export.Input) error {
 	}
 	r.inputFindings()
 	return nil
+}
+
+// workers starts the workers; they end when work is closed.
+func (r *run) workers(ctx context.Context, g *errgroup.Group, work <-chan *job) {
+	for range r.opts.Cores {
+		g.Go(func() error {
+			w := newWorker(r.opts.Rules, r.rooms)
+			w.lazy = r.lazy
+			for {
+				select {
+				case j, ok := <-work:
+					if !ok {
+						return nil
+					}
+					w.do(j)
+					j.done <- struct{}{}
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+		})
+	}
 }
 
 // firstCause drops the cancellations that another error caused.
@@ -270,10 +279,10 @@ func (r *run) read(ctx context.Context, s *stream, work chan<- *job) error {
 		if rd == nil {
 			var err error
 			if rd, err = in.Reader(); err != nil {
-				return err
+				return errors.Join(err, send())
 			}
 		}
-		for ends := false; !ends; {
+		for begins, ends := true, false; !ends; begins = false {
 			p, err := next()
 			if err != nil {
 				rd.Close()
@@ -286,8 +295,13 @@ func (r *run) read(ctx context.Context, s *stream, work chan<- *job) error {
 				p.ends, p.sum = true, rd.Summary()
 			} else if err != nil {
 				rd.Close()
-				return err
+				j.used--
+				return errors.Join(err, send()) // what stands before it counts
 			}
+			if s.look != nil && begins {
+				s.look(in, p.chunk.Rows)
+			}
+			in.number(p)
 			p.consumed = rd.Consumed()
 			j.rows += len(p.chunk.Rows)
 			ends = p.ends

@@ -32,7 +32,8 @@ type item struct {
 	detail    string
 	torn      bool
 	tooLong   bool
-	hidden    bool // malformed, but usable as the reference reads it
+	hidden    bool   // malformed, but usable as the reference reads it
+	search    Search // as it stands behind a row with a record
 }
 
 // part is one chunk of an input, or its end.
@@ -44,7 +45,17 @@ type part struct {
 	// consumed is how many stored bytes the input had given when the chunk
 	// was read.
 	consumed int64
+	first    int64  // the number of its first row within the input
+	skip     int    // how many of its rows are not to be judged
+	search   Search // as it stands in front of the others
+	from, to int    // its records in the job
 }
+
+// Search is how the search for the rooms of a chunk's rows has gone so far.
+type Search struct{ Tried, Hits int }
+
+// hopeless tells that this is no dump of several rooms: the rows are just bad.
+func (s Search) hopeless() bool { return s.Tried > 64 && s.Hits*4 < s.Tried }
 
 // job is a piece of work in the pipeline: a chunk of a large input, or many
 // small inputs at once, since signatures are cheap only in large batches. It
@@ -74,6 +85,19 @@ type input struct {
 	boardGen  uint64        // the first row of the board in it
 	boardSeq  uint64
 	hasBoard  bool
+	rows      int64 // read so far
+	resume    Skip  // what of it is known already
+	scan      *ScanInput
+}
+
+// number counts the rows of the input's next chunk and marks those to skip.
+func (in *input) number(p *part) {
+	n := int64(len(p.chunk.Rows))
+	p.first, p.skip, p.search = in.rows, int(min(max(in.resume.Rows-in.rows, 0), n)), Search{}
+	if p.skip > 0 {
+		p.search = in.resume.State.Search
+	}
+	in.rows += n
 }
 
 // room decides a row's room.
@@ -98,6 +122,7 @@ type worker struct {
 	decoder   *protocol.Decoder
 	reference *protocol.Decoder
 	rooms     []string // rooms in sight, for hints
+	lazy      bool     // repairs are left to others
 }
 
 func newWorker(rules fold.Rules, rooms []string) *worker {
@@ -132,18 +157,24 @@ func (w *worker) do(j *job) {
 	j.scratch = j.scratch[:0]
 	for k := range j.parts[:j.used] {
 		p := &j.parts[k]
+		p.from, p.to = len(j.records), len(j.records)
 		if p.ends {
 			j.items = append(j.items, item{input: p.input, end: &p.sum})
 			continue
 		}
-		for i := range p.chunk.Rows {
-			w.parseRow(j, p.input, &p.chunk.Rows[i])
+		for i := range p.chunk.Rows[p.skip:] {
+			w.parseRow(j, p.input, &p.chunk.Rows[p.skip+i])
 		}
+		p.to = len(j.records)
 	}
 	j.results = j.results[:len(j.records)]
 	w.verifier.CheckBatch(j.records, j.results)
-	w.findRooms(j)
-	w.explain(j)
+	for k := range j.parts[:j.used] {
+		w.findRooms(j, &j.parts[k])
+	}
+	if !w.lazy {
+		w.explain(j)
+	}
 	for k, i := range j.at {
 		it := &j.items[i]
 		it.row.Record, it.row.Verify = j.records[k], j.results[k]
@@ -181,29 +212,35 @@ func (w *worker) parseRow(j *job, in *input, raw *export.RawRow) {
 
 // findRooms gives rows of an input whose room was only guessed another chance:
 // a dump without room members may hold the board and deal rooms together.
-func (w *worker) findRooms(j *job) {
-	tried, hits := 0, 0
-	for k := range j.results {
+func (w *worker) findRooms(j *job, p *part) {
+	s := p.search
+	for k := p.from; k < p.to; k++ {
 		r := &j.results[k]
 		it := &j.items[j.at[k]]
 		guessed := it.roomFrom == export.RoomFromFound || it.roomFrom == export.RoomFromName || it.roomFrom == export.RoomUnknown
-		if !guessed || r.Class != verify.Invalid || r.Reason != protocol.SignatureInvalid && r.Reason != protocol.RoomName {
-			continue
-		}
-		if tried > 64 && hits*4 < tried {
-			return // this is not such a dump: the rows are just bad
-		}
-		tried++
-		rec := j.records[k]
-		for _, room := range w.likelyRooms(&rec) {
-			rec.Room = room
-			if v := w.verifier.Check(&rec); v.Class == verify.Authentic {
-				j.records[k], *r, it.roomFrom = rec, v, export.RoomFromFound
-				hits++
-				break
+		if guessed && r.Class == verify.Invalid && (r.Reason == protocol.SignatureInvalid || r.Reason == protocol.RoomName) && !s.hopeless() {
+			s.Tried++
+			if w.findRoom(&j.records[k], r) {
+				it.roomFrom = export.RoomFromFound
+				s.Hits++
 			}
 		}
+		it.search = s
 	}
+}
+
+// findRoom moves a row into the room that its text speaks for, if its signature
+// holds there.
+func (w *worker) findRoom(rec *protocol.Record, r *verify.Result) bool {
+	moved := *rec
+	for _, room := range w.likelyRooms(rec) {
+		moved.Room = room
+		if v := w.verifier.Check(&moved); v.Class == verify.Authentic {
+			*rec, *r = moved, v
+			return true
+		}
+	}
+	return false
 }
 
 // likelyRooms are the rooms that a row's own text speaks for.
