@@ -121,7 +121,7 @@ type Auditor struct {
 	holes        slab[hole]
 
 	board      tracker
-	window     window
+	window     NonceWindow
 	statements map[uint64]uint32 // first eight bytes of a statement's sha256 → the newest such accept
 	exposures  []exposure        // reveals that opened nothing known when they were read
 	elsewhere  map[elsewhereKey]uint32
@@ -800,9 +800,10 @@ func (t *tracker) seqRules(gen, seq uint64, id protocol.RecordID, ts int64, orde
 	return holeFrom, holeTo, disorder, c
 }
 
-// window follows each signer's greatest nonce on the board over the last
-// nonceWindow bytes of rows.
-type window struct {
+// NonceWindow follows each signer's greatest nonce on the board over the last
+// MiB of rows, which is as far as the venue compares them. The zero value is
+// that of a board's beginning.
+type NonceWindow struct {
 	ring  []windowRow
 	head  int
 	bytes uint64
@@ -816,9 +817,10 @@ type windowRow struct {
 	size   uint32
 }
 
-// add reports whether the signer's nonce fell. A signer goes by the first eight
-// bytes of its key: to share those with another's key is beyond anybody.
-func (w *window) add(signer, nonce uint64, size int) bool {
+// Add takes in a row of size bytes and reports whether its signer's nonce fell.
+// A signer goes by the first eight bytes of its key: to share those with
+// another's key is beyond anybody.
+func (w *NonceWindow) Add(signer, nonce uint64, size int) bool {
 	if w.top == nil {
 		w.top = map[uint64]int{}
 	}
@@ -835,7 +837,7 @@ func (w *window) add(signer, nonce uint64, size int) bool {
 
 // evict makes room for a row: what lies further back than the window is
 // forgotten.
-func (w *window) evict(size int) {
+func (w *NonceWindow) evict(size int) {
 	w.bytes += uint64(size)
 	for w.head < len(w.ring) && w.bytes > nonceWindow {
 		old := &w.ring[w.head]
@@ -852,8 +854,9 @@ func (w *window) evict(size int) {
 	}
 }
 
-// skip moves the window past a row that takes no part.
-func (w *window) skip(size int) {
+// Skip moves the window past a row that takes no part: one that does not count,
+// a replay, one whose seq does not rise.
+func (w *NonceWindow) Skip(size int) {
 	w.evict(size)
 	w.ring = append(w.ring, windowRow{size: uint32(size)})
 }

@@ -34,14 +34,14 @@ func (a *Auditor) addBoard(r *Row, counts, replay bool) {
 		}
 	}
 	if !counts {
-		a.window.skip(r.Size)
+		a.window.Skip(r.Size)
 		a.uncounted(r)
 		return
 	}
 	var flags flag
 	if replay || disorder {
-		a.window.skip(r.Size)
-	} else if a.window.add(prefix(r.Key[:]), nonceValue(r.Record.Nonce), r.Size) {
+		a.window.Skip(r.Size)
+	} else if a.window.Add(prefix(r.Key[:]), nonceValue(r.Record.Nonce), r.Size) {
 		flags |= flagNonceOrder
 	}
 	a.boardRow(r, flags, replay)

@@ -10,7 +10,7 @@ import (
 type BoardWatch struct {
 	opts   Options
 	t      tracker
-	w      window
+	w      NonceWindow
 	seen   map[protocol.RecordID]bool
 	order  uint64
 	before *Row
@@ -39,9 +39,9 @@ func (b *BoardWatch) See(r *Row) (f BoardFacts) {
 		}
 	}
 	if counts := (&Auditor{opts: b.opts}).counts(r); !counts || f.Replay || disorder {
-		b.w.skip(r.Size)
+		b.w.Skip(r.Size)
 	} else {
-		f.NonceFell = b.w.add(prefix(r.Key[:]), nonceValue(r.Record.Nonce), r.Size)
+		f.NonceFell = b.w.Add(prefix(r.Key[:]), nonceValue(r.Record.Nonce), r.Size)
 	}
 	f.Holes = uint32(b.t.holes)
 	b.before = r

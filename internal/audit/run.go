@@ -141,9 +141,8 @@ func firstCause(err error) error {
 	return err
 }
 
-// prepare puts the inputs in reading order and makes the streams: one for each
-// input that can hold rows of the board, one for all deal rooms.
-func (r *run) prepare(inputs []*export.Input) (board, deals []*stream, err error) {
+// roomsInSight lists the rooms in which failed signatures are tried.
+func (r *run) roomsInSight(inputs []*export.Input) {
 	for _, in := range inputs {
 		if in.NameRoom != "" && len(r.rooms) < hintRooms {
 			r.rooms = append(r.rooms, in.NameRoom)
@@ -155,6 +154,12 @@ func (r *run) prepare(inputs []*export.Input) (board, deals []*stream, err error
 	if !slices.Contains(r.rooms, protocol.BoardRoom) {
 		r.rooms = append(r.rooms, protocol.BoardRoom)
 	}
+}
+
+// prepare puts the inputs in reading order and makes the streams: one for each
+// input that can hold rows of the board, one for all deal rooms.
+func (r *run) prepare(inputs []*export.Input) (board, deals []*stream, err error) {
+	r.roomsInSight(inputs)
 	r.fixer = newWorker(r.opts.Rules, r.rooms)
 	r.floor = verify.NewBudget(repairFloor)
 	var rest []*input

@@ -36,6 +36,9 @@ type ScanOptions struct {
 	// Progress is told how many stored bytes are done, of how many (-1:
 	// unknown), now and then, always from the goroutine of the sink.
 	Progress func(done, total int64)
+	// Rooms are those in which a failed signature is tried after the ones that
+	// the row itself speaks for. Nil: those that the inputs' names say.
+	Rooms []string
 	// Resume, if set, is asked once for each input what of it is known
 	// already. All are asked in order, before the first is read.
 	Resume func(in *ScanInput) (Skip, error)
@@ -113,10 +116,10 @@ type Sink interface {
 // Inputs that may hold rows of the board come first, then the deal rooms, both
 // in the order of the paths.
 //
-// What is said of a row depends on the options, its input's name and the rows
+// What is said of a row depends on the options, the rooms in sight and the rows
 // of its input up to it alone, but for the search for the room of an input that
-// nothing names, which looks at the first few rows: not on other inputs, on
-// cores, or on where a scan was resumed.
+// nothing names, which looks at the first few rows: not on what other inputs
+// hold, on cores, or on where a scan was resumed.
 //
 // Bad rows are judged rows; an error means that the work could not be done, and
 // comes after the rows before it.
@@ -129,8 +132,11 @@ func Scan(ctx context.Context, paths []string, o ScanOptions, sink Sink) (skippe
 		return nil, err
 	}
 	s := &scan{sink: sink, rows: make([]Judged, 0, scanRows)}
-	s.opts, s.lazy = Options{Rules: o.Rules, Cores: o.Cores, Progress: o.Progress}, true
-	s.fixer = newWorker(o.Rules, nil)
+	s.opts, s.lazy = Options{Rules: o.Rules, Room: o.Room, Cores: o.Cores, Progress: o.Progress}, true
+	if s.rooms = o.Rooms; s.rooms == nil {
+		s.roomsInSight(inputs)
+	}
+	s.fixer = newWorker(o.Rules, s.rooms)
 	all, err := s.order(inputs, o.Resume)
 	if err != nil {
 		return skipped, err
@@ -158,7 +164,7 @@ func (s *scan) order(inputs []*export.Input, resume func(*ScanInput) (Skip, erro
 			board = append(board, in)
 		}
 	}
-	finder := newWorker(s.opts.Rules, nil)
+	finder := newWorker(s.opts.Rules, s.rooms)
 	all := &stream{look: func(in *input, rows []export.RawRow) {
 		if _, from := in.Input.Room("", ""); from == export.RoomUnknown && in.foundRoom == "" {
 			finder.peekRoom(in, rows)

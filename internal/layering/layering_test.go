@@ -142,8 +142,8 @@ func TestSeededViolations(t *testing.T) {
 		want Kind
 		pos  string // where, if the violation is in a file
 	}{
-		{"package without row", "store/x.go", "package store\n", NoRow, ""},
-		{"folder that tags hide", "store/x.go", "//go:build never\n\npackage store\n", Hidden, ""},
+		{"package without row", "ledger/x.go", "package ledger\n", NoRow, ""},
+		{"folder that tags hide", "ledger/x.go", "//go:build never\n\npackage ledger\n", Hidden, ""},
 
 		{"upward import", "verify/x.go", "package verify\nimport _ \"" + modulePath + "/fold\"\n", OwnImport, "verify/x.go:2"},
 		{"import of cmd", "internal/report/x.go", "package report\nimport _ \"" + modulePath + "/cmd/tclk-audit\"\n", OwnImport, "internal/report/x.go:2"},

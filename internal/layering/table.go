@@ -16,6 +16,7 @@ type Row struct {
 const (
 	audit  = "internal/audit"
 	report = "internal/report"
+	ingest = "internal/ingest"
 	gen    = "internal/gen"
 
 	// testkit makes keys and transcripts with secrets that everybody knows, so
@@ -24,7 +25,7 @@ const (
 )
 
 // Table has one row per package of the module and nothing else. Imports point
-// down: protocol ← verify ← fold ← export ← internal ← cmd. Nobody imports
+// down: protocol ← verify ← fold ← export ← store ← internal ← cmd. Nobody imports
 // cmd.
 var Table = []Row{
 	{
@@ -48,6 +49,16 @@ var Table = []Row{
 		Pkg:   "export",
 		Own:   []string{"protocol"},
 		Third: []string{"github.com/klauspost/compress"},
+	},
+	{
+		Pkg:   "store",
+		Own:   []string{"protocol", "verify", "fold", "export"},
+		Third: []string{"github.com/cockroachdb/pebble/v2"},
+	},
+	{
+		Pkg:     ingest,
+		Own:     []string{"protocol", "export", "store", audit},
+		TestOwn: []string{"fold", gen},
 	},
 	{
 		Pkg:   audit,

@@ -1,0 +1,437 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/tclk-audit/tclk-audit/fold"
+)
+
+const (
+	// Format is the on-disk format that this program writes. It only rises; an
+	// older store is migrated when it is opened for writing.
+	Format = 1
+	// FoldVersion rises whenever the same rows come to other conclusions or
+	// other events: then a rebuild is needed.
+	FoldVersion = 1
+	// engineFormat pins Pebble's own on-disk format.
+	engineFormat = pebble.FormatVirtualSSTables
+
+	memTableBytes = 16 << 20
+	cacheBytes    = 48 << 20
+)
+
+// Options of a store. The zero value opens one for writing under the rules that
+// it has, or the spec's where it is new.
+type Options struct {
+	ReadOnly bool
+	// Rules are set where the store is new. In an existing one other rules are
+	// a *StaleError, unless Rules is nil: then its own stay in force.
+	Rules *fold.Rules
+	// AcceptLoss goes on with a store that holds less than it acknowledged.
+	AcceptLoss bool
+	// Rebuilding opens a store whose conclusions are stale.
+	Rebuilding bool
+	FS         vfs.FS // the file system; nil: the disk
+	// Fatal is told of an error after which the database cannot go on, and must
+	// not return. Nil panics.
+	Fatal func(error)
+}
+
+// Venue names a message board in the store.
+var venueAlias = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
+
+// ValidVenue reports whether a venue alias is well formed: 1 to 32 of a-z, 0-9
+// and -.
+func ValidVenue(alias string) bool { return venueAlias.MatchString(alias) }
+
+// maxVenues is how many venues one store can hold.
+const maxVenues = 250
+
+// Store is an open store. Reading is safe for concurrent use.
+type Store struct {
+	dir    string
+	fs     vfs.FS
+	db     *pebble.DB
+	opts   Options
+	rules  fold.Rules
+	mark   *markFile
+	marked mark
+	behind *BehindError
+	lock   *pebble.Lock
+
+	mu     sync.RWMutex
+	state  state
+	venues []*venue // by number-1
+	damage error    // told by Pebble, beside the error that a call returned
+
+	writing bool
+}
+
+// state is the store's counters, written with every window.
+type state struct {
+	log     uint64 // entries in the log: the last one's position
+	events  uint64
+	sources uint32
+	ticks   uint64
+	rows    [7]int64 // by verify.Class; 0: malformed, 5: torn, 6: second sightings
+	bytes   int64    // of rows
+	noBytes int64    // rows kept without their bytes
+	unused  int64    // bytes kept of rows that cannot be used
+	pruned  int64
+	cuts    []uint32 // sources with rows that could not be read and no room could be told for
+}
+
+func (s *state) append(dst []byte) []byte {
+	for _, v := range [...]uint64{s.log, s.events, uint64(s.sources), s.ticks} {
+		dst = binary.AppendUvarint(dst, v)
+	}
+	for _, v := range s.rows {
+		dst = binary.AppendVarint(dst, v)
+	}
+	for _, v := range [...]int64{s.bytes, s.noBytes, s.unused, s.pruned} {
+		dst = binary.AppendVarint(dst, v)
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(s.cuts)))
+	for _, c := range s.cuts {
+		dst = binary.AppendUvarint(dst, uint64(c))
+	}
+	return dst
+}
+
+func readState(b []byte) (s state, err error) {
+	d := dec{b: b}
+	s.log, s.events, s.sources, s.ticks = d.uint(), d.uint(), uint32(d.uint()), d.uint()
+	for i := range s.rows {
+		s.rows[i] = d.int()
+	}
+	s.bytes, s.noBytes, s.unused, s.pruned = d.int(), d.int(), d.int(), d.int()
+	for range min(d.uint(), uint64(len(d.b))) {
+		s.cuts = append(s.cuts, uint32(d.uint()))
+	}
+	return s, d.err
+}
+
+// Open opens the store in dir, and makes one where there is none unless it is
+// only to be read.
+//
+// The errors are ErrNoStore, ErrLocked, *DamagedError, *VersionError and
+// *StaleError; a *BehindError comes from NewWriter and from Behind.
+func Open(dir string, o Options) (*Store, error) {
+	fs := o.FS
+	if fs == nil {
+		fs = vfs.Default
+	}
+	s := &Store{dir: dir, fs: fs, opts: o}
+	if err := s.open(); err != nil {
+		return nil, errors.Join(err, s.abandon())
+	}
+	return s, nil
+}
+
+func (s *Store) path(name string) string { return s.fs.PathJoin(s.dir, name) }
+
+// Dir is the store's folder.
+func (s *Store) Dir() string { return s.dir }
+
+// Rules are the rules in force.
+func (s *Store) Rules() fold.Rules { return s.rules }
+
+func (s *Store) abandon() error {
+	var err error
+	if s.db != nil {
+		err = s.db.Close()
+	}
+	if s.mark != nil {
+		err = errors.Join(err, s.mark.close())
+	}
+	if s.lock != nil {
+		err = errors.Join(err, s.lock.Close())
+	}
+	return err
+}
+
+func (s *Store) open() (err error) {
+	db := s.path("db")
+	_, statErr := s.fs.Stat(db)
+	isNew := errors.Is(statErr, os.ErrNotExist)
+	switch {
+	case isNew && (s.opts.ReadOnly || s.opts.Rebuilding):
+		return fmt.Errorf("%w: %s", ErrNoStore, s.dir)
+	case statErr != nil && !isNew:
+		return fmt.Errorf("store: opening %s: %w", db, statErr)
+	}
+	if isNew {
+		if err := s.fs.MkdirAll(s.dir, 0o755); err != nil {
+			return fmt.Errorf("store: making %s: %w", s.dir, err)
+		}
+		if err := s.fs.MkdirAll(db, 0o755); err != nil {
+			return fmt.Errorf("store: making %s: %w", db, err)
+		}
+	}
+	if s.lock, err = pebble.LockDirectory(db, s.fs); err != nil {
+		return fmt.Errorf("%w: %s", ErrLocked, s.dir)
+	}
+	m, turn, found, err := readMark(s.fs, s.path(markName))
+	var damaged *DamagedError
+	if errors.As(err, &damaged) && s.opts.AcceptLoss {
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.openDB(db); err != nil {
+		return err
+	}
+	if err := s.load(isNew || !found); err != nil {
+		return err
+	}
+	if found && (s.state.log < m.log || s.state.events < m.events) {
+		s.behind = &BehindError{Dir: s.dir, Log: s.state.log, Acked: m.log, Events: s.state.events, AckedEvs: m.events}
+	}
+	if s.opts.ReadOnly {
+		return nil
+	}
+	if s.mark, err = openMark(s.fs, s.path(markName), turn); err != nil {
+		return err
+	}
+	s.marked = m
+	if s.behind != nil && s.opts.AcceptLoss || !found {
+		s.behind = nil
+		return s.acknowledge()
+	}
+	return nil
+}
+
+// acknowledge makes the mark say what the database holds.
+func (s *Store) acknowledge() error {
+	m := mark{s.state.log, s.state.events}
+	if err := s.mark.write(m); err != nil {
+		return err
+	}
+	s.marked = m
+	return nil
+}
+
+// Behind returns a *BehindError where the store holds less than it
+// acknowledged, else nil.
+func (s *Store) Behind() error {
+	if s.behind == nil {
+		return nil
+	}
+	return s.behind
+}
+
+// logger keeps Pebble quiet, and its last words.
+type logger struct{ s *Store }
+
+func (l logger) Infof(string, ...any)  {}
+func (l logger) Errorf(string, ...any) {}
+func (l logger) Fatalf(format string, args ...any) {
+	err := fmt.Errorf("store: the database in %s cannot go on: %s", l.s.dir, fmt.Sprintf(format, args...))
+	if l.s.opts.Fatal != nil {
+		l.s.opts.Fatal(err)
+	}
+	panic(err)
+}
+
+func (s *Store) engine() *pebble.Options {
+	o := &pebble.Options{
+		FS: s.fs, Lock: s.lock, Logger: logger{s}, ReadOnly: s.opts.ReadOnly,
+		FormatMajorVersion: engineFormat, ErrorIfNotExists: false,
+		MemTableSize: memTableBytes, MemTableStopWritesThreshold: 4, CacheSize: cacheBytes,
+		L0CompactionThreshold: 4, L0StopWritesThreshold: 24, LBaseMaxBytes: 64 << 20,
+		MaxOpenFiles: 500,
+	}
+	o.EventListener = &pebble.EventListener{
+		DataCorruption: func(info pebble.DataCorruptionInfo) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.damage = &DamagedError{File: info.Path, Err: errors.New("its contents do not match their checksums"), Do: doRestore}
+		},
+		BackgroundError: func(err error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.damage = s.explain(err)
+		},
+	}
+	for i := range o.Levels {
+		l := &o.Levels[i]
+		l.BlockSize = 32 << 10
+		l.FilterPolicy = bloom.FilterPolicy(10)
+		l.Compression = func() *sstable.CompressionProfile { return sstable.SnappyCompression }
+	}
+	return o
+}
+
+func (s *Store) openDB(path string) (err error) {
+	defer func() {
+		// Pebble panics on some damaged files instead of saying so.
+		if r := recover(); r != nil {
+			err = &DamagedError{File: path, Err: fmt.Errorf("%v", r), Do: doRestore}
+		}
+	}()
+	s.db, err = pebble.Open(path, s.engine())
+	return s.explain(err)
+}
+
+// explain turns an error of the database into one that says what to do.
+func (s *Store) explain(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, pebble.ErrNotFound), errors.Is(err, pebble.ErrClosed):
+		return err
+	case pebble.IsCorruptionError(err):
+		if s.damage != nil {
+			return s.damage
+		}
+		return &DamagedError{File: s.path("db"), Err: err, Do: doRestore}
+	}
+	var damaged *DamagedError
+	if errors.As(err, &damaged) {
+		return err
+	}
+	if errors.Is(err, os.ErrNotExist) || strings.Contains(err.Error(), "does not exist") {
+		return &DamagedError{File: s.path("db"), Err: err, Do: doRestore}
+	}
+	return fmt.Errorf("store: %s: %w", s.path("db"), err)
+}
+
+// The meta keys.
+const (
+	metaFormat = "format"
+	metaFold   = "fold"
+	metaRules  = "rules"
+	metaState  = "state"
+	metaVenue  = "venue/" // and the number
+)
+
+func metaKey(name string) []byte { return append([]byte{keyMeta}, name...) }
+
+func (s *Store) get(k []byte) ([]byte, error) {
+	v, closer, err := s.db.Get(k)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, nil
+	} else if err != nil {
+		return nil, s.explain(err)
+	}
+	out := append([]byte{}, v...)
+	return out, closer.Close()
+}
+
+// load reads what the store keeps in memory, and begins a new one.
+func (s *Store) load(mayBegin bool) error {
+	b, err := s.get(metaKey(metaFormat))
+	if err != nil {
+		return err
+	}
+	if b == nil {
+		if !mayBegin || s.opts.ReadOnly {
+			return &DamagedError{File: s.path("db"), Err: errors.New("it is empty"), Do: doAcceptLoss}
+		}
+		return s.begin()
+	}
+	d := dec{b: b}
+	format := d.uint()
+	switch {
+	case d.err != nil:
+		return &DamagedError{File: s.path("db"), Err: d.err, Do: doRestore}
+	case format > Format:
+		return &VersionError{Dir: s.dir, Have: format, Known: Format}
+	}
+	rules, err := s.get(metaKey(metaRules))
+	if err != nil {
+		return err
+	}
+	if s.rules, err = parseRules(string(rules)); err != nil {
+		return &DamagedError{File: s.path("db"), Err: err, Do: doRestore}
+	}
+	version, err := s.get(metaKey(metaFold))
+	if err != nil {
+		return err
+	}
+	d = dec{b: version}
+	have := fmt.Sprintf("%s, fold %d", s.rules, d.uint())
+	want := fmt.Sprintf("%s, fold %d", s.rules, FoldVersion)
+	if s.opts.Rules != nil {
+		want = fmt.Sprintf("%s, fold %d", *s.opts.Rules, FoldVersion)
+	}
+	if have != want && !s.opts.Rebuilding {
+		return &StaleError{Dir: s.dir, Have: have, Want: want}
+	}
+	if s.opts.Rebuilding && s.opts.Rules != nil {
+		s.rules = *s.opts.Rules
+	}
+	if b, err = s.get(metaKey(metaState)); err != nil {
+		return err
+	}
+	if s.state, err = readState(b); err != nil {
+		return &DamagedError{File: s.path("db"), Err: err, Do: doRestore}
+	}
+	return s.loadVenues()
+}
+
+// parseRules reads what fold.Rules.String wrote.
+func parseRules(s string) (fold.Rules, error) {
+	words := strings.Split(s, "+")
+	return fold.ParseRules(words[0], words[1:])
+}
+
+// begin writes what every store has.
+func (s *Store) begin() error {
+	if s.opts.Rules != nil {
+		s.rules = *s.opts.Rules
+	}
+	b := s.db.NewBatch()
+	defer b.Close()
+	s.state = state{log: 1}
+	e := entry{kind: entryRules, word: s.rules.String()}
+	err := errors.Join(
+		b.Set(metaKey(metaFormat), binary.AppendUvarint(nil, Format), nil),
+		b.Set(metaKey(metaFold), binary.AppendUvarint(nil, FoldVersion), nil),
+		b.Set(metaKey(metaRules), []byte(s.rules.String()), nil),
+		b.Set(logKey(nil, 1), e.append(nil), nil),
+		b.Set(metaKey(metaState), s.state.append(nil), nil),
+		b.Commit(pebble.Sync),
+	)
+	return s.explain(err)
+}
+
+func (s *Store) loadVenues() error {
+	for n := 1; ; n++ {
+		b, err := s.get(metaKey(fmt.Sprint(metaVenue, n)))
+		if err != nil {
+			return err
+		}
+		if b == nil {
+			return nil
+		}
+		v, err := readVenue(uint8(n), b)
+		if err != nil {
+			return &DamagedError{File: s.path("db"), Err: err, Do: doRestore}
+		}
+		s.venues = append(s.venues, v)
+	}
+}
+
+// venueNo returns the number of a venue, 0 where the store has none of that
+// alias.
+func (s *Store) venueNo(alias string) uint8 {
+	i := slices.IndexFunc(s.venues, func(v *venue) bool { return v.alias == alias })
+	return uint8(i + 1)
+}
+
+// Close closes the store. A Writer must be closed before.
+func (s *Store) Close() error { return s.abandon() }
