@@ -352,9 +352,12 @@ func TestManyKeys(t *testing.T) {
 	}
 	check("at first")
 	var raw [32]byte
+	var sig [64]byte
+	row := protocol.Record{Room: "r", Nonce: honest[0].Nonce, Sig: honest[0].Sig}
 	for i := range 2*keysPerGeneration + 10 {
 		raw[0], raw[1], raw[2] = byte(i), byte(i>>8), byte(i>>16)
-		if v.keys.get([]byte(EncodeDID(raw))) == nil {
+		row.From = []byte(EncodeDID(raw))
+		if key, _ := v.forms(&row, &sig); key == nil || key.raw != raw {
 			t.Fatal("a DID is refused")
 		}
 		if n := len(v.keys.current) + len(v.keys.old); n > 2*keysPerGeneration {

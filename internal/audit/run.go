@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -38,7 +39,8 @@ type run struct {
 	done   int64
 	merged int64 // sightings of one record at one place in several inputs
 	floor  *verify.Budget
-	fixer  *worker // repairs beyond a chunk's share, in order
+	keys   *verify.Keys // of all workers
+	fixer  *worker      // repairs beyond a chunk's share, in order
 }
 
 // key is where on the board an input stands. Inputs are merged by it.
@@ -80,7 +82,7 @@ func (r *run) do(ctx context.Context, inputs []*export.Input) error {
 	work := make(chan *job)
 	for range r.opts.Cores {
 		g.Go(func() error {
-			w := newWorker(r.opts.Rules, r.rooms)
+			w := newWorker(r.opts.Rules, r.rooms, r.keys)
 			for {
 				select {
 				case j, ok := <-work:
@@ -146,7 +148,8 @@ func (r *run) prepare(inputs []*export.Input) (board, deals []*stream, err error
 	if !slices.Contains(r.rooms, protocol.BoardRoom) {
 		r.rooms = append(r.rooms, protocol.BoardRoom)
 	}
-	r.fixer = newWorker(r.opts.Rules, r.rooms)
+	r.keys = verify.NewKeys(new(sync.Mutex))
+	r.fixer = newWorker(r.opts.Rules, r.rooms, r.keys)
 	r.floor = verify.NewBudget(repairFloor)
 	var rest []*input
 	for _, ex := range inputs {

@@ -90,7 +90,7 @@ func (in *input) room(row, page string) (string, export.RoomFrom) {
 	return "", export.RoomUnknown
 }
 
-// worker judges the rows of chunks. Each has its own caches.
+// worker judges the rows of chunks. Each has its own caches, but for the keys.
 type worker struct {
 	rules     fold.Rules
 	parse     export.ParseRules
@@ -100,8 +100,8 @@ type worker struct {
 	rooms     []string // rooms in sight, for hints
 }
 
-func newWorker(rules fold.Rules, rooms []string) *worker {
-	w := &worker{rules: rules, verifier: verify.New(), decoder: protocol.NewDecoder(rules.Decode()), rooms: rooms}
+func newWorker(rules fold.Rules, rooms []string, keys *verify.Keys) *worker {
+	w := &worker{rules: rules, verifier: verify.NewSharing(keys), decoder: protocol.NewDecoder(rules.Decode()), rooms: rooms}
 	if rules.Reference {
 		w.parse = export.ReferenceRules()
 	} else {
