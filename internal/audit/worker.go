@@ -14,8 +14,8 @@ import (
 // anyway. A row that a batch settles costs about a fifth of a single check.
 // Together they stay under 0.4 of a file's plain verification.
 const (
-	repairFloor     = 8_192
-	shareOfFailed   = 0.33
+	repairFloor     = 4_096
+	shareOfFailed   = 0.28
 	shareOfVerified = 0.06
 )
 
@@ -70,7 +70,7 @@ type input struct {
 	foundRoom string // by trying signatures
 	read      int64  // stored bytes reported as done
 	open      *export.Reader
-	first     *export.Chunk // already read from a stream that cannot be read twice
+	first     *export.Chunk // already read
 	boardGen  uint64        // the first row of the board in it
 	boardSeq  uint64
 	hasBoard  bool
