@@ -75,6 +75,7 @@ func (r *run) do(ctx context.Context, inputs []*export.Input) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	board, deals, err := r.prepare(inputs)
+	defer r.close()
 	if err != nil {
 		return err
 	}
@@ -160,10 +161,12 @@ func (r *run) prepare(inputs []*export.Input) (board, deals []*stream, err error
 			r.res.auditor.Room(name)
 			continue
 		}
-		if err := r.peek(in); err != nil {
+		r.inputs = append(r.inputs, in)
+	}
+	for _, in := range r.inputs {
+		if err := r.peek(in, len(r.inputs) <= manyStreams); err != nil {
 			return nil, nil, err
 		}
-		r.inputs = append(r.inputs, in)
 	}
 	if len(r.inputs) > manyStreams {
 		// Inputs that begin earlier on the board are opened earlier; those
@@ -189,8 +192,9 @@ func (r *run) prepare(inputs []*export.Input) (board, deals []*stream, err error
 }
 
 // peek reads the beginning of an input that may hold rows of the board: where
-// on the board it begins, and in which room it is if nothing says so.
-func (r *run) peek(in *input) error {
+// on the board it begins, and in which room it is if nothing says so. keep says
+// to go on from there later, and not to begin anew.
+func (r *run) peek(in *input, keep bool) error {
 	rd, err := in.Reader()
 	if err != nil {
 		return err
@@ -214,11 +218,20 @@ func (r *run) peek(in *input) error {
 			}
 		}
 	}
-	if in.Size < 0 { // a stream: what is read is read
+	if keep || in.Size < 0 { // of a stream, what is read is read
 		in.open, in.first = rd, c
 		return nil
 	}
 	return rd.Close()
+}
+
+// close closes what peek left open and nobody has read to its end.
+func (r *run) close() {
+	for _, in := range r.inputs {
+		if in.open != nil {
+			in.open.Close()
+		}
+	}
 }
 
 // jobBytes is how much text of small inputs goes into one job, jobParts how many
@@ -367,9 +380,11 @@ func (r *run) isFirst(s *stream, live []*stream) bool {
 	return true
 }
 
-// start makes a stream's jobs. All jobs of a run together bound its memory.
+// start makes a stream's jobs. All jobs of a run together bound its memory: one
+// is read, one is folded, and each worker has one, with some to spare where they
+// are many, since jobs end in the order they began.
 func (r *run) start(s *stream, streams int) {
-	n := 2*r.opts.Cores + 1
+	n := 2 + r.opts.Cores + r.opts.Cores/4
 	if streams > manyStreams {
 		n = 3
 	}
