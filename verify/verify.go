@@ -185,8 +185,16 @@ func (v *Verifier) strict(n int, rs []protocol.Record, out []Result) {
 // asking about all.
 const fewRows = 6
 
+// begin gives a zero Verifier Keys of its own.
+func (v *Verifier) begin() {
+	if v.keys == nil {
+		*v = *New()
+	}
+}
+
 // find looks up the keys of many rows, so that the lock is taken once for all.
 func (v *Verifier) find(rs []protocol.Record) {
+	v.begin()
 	v.found = slices.Grow(v.found[:0], len(rs))[:len(rs)]
 	v.keys.lock.Lock()
 	defer v.keys.lock.Unlock()
@@ -233,6 +241,7 @@ func (v *Verifier) decode(did []byte) *key {
 // forms judges everything about a row but the signature itself, and decodes
 // what the signature check needs.
 func (v *Verifier) forms(r *protocol.Record, sig *[64]byte) (*key, protocol.Reason) {
+	v.begin()
 	v.keys.lock.Lock()
 	found := v.keys.find(r.From)
 	v.keys.lock.Unlock()

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/hdevalence/ed25519consensus"
@@ -332,6 +333,40 @@ func TestNothingAliased(t *testing.T) {
 	}
 	if got := v.Check(&rows[0]); got.Reason != protocol.SenderNotDID {
 		t.Errorf("%+v for a sender that is no DID any more", got)
+	}
+}
+
+// Verifiers that share their keys give the answers of one alone, at the same
+// time, and decode no key that another has decoded.
+func TestSharedKeys(t *testing.T) {
+	rows := signedRows(600, 50)
+	rows[7].Text = []byte("changed")
+	want := make([]Result, len(rows))
+	New().CheckBatch(rows, want)
+	keys := NewKeys(new(sync.Mutex))
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			v := NewSharing(keys)
+			for range 3 {
+				got := make([]Result, len(rows))
+				v.CheckBatch(rows, got)
+				if !slices.Equal(got, want) || v.Check(&rows[0]) != want[0] {
+					t.Error("not the answers of a Verifier alone")
+				}
+			}
+		})
+	}
+	all.Wait()
+	v := NewSharing(keys)
+	v.find(rows)
+	if slices.Contains(v.found, nil) || keys.count < 50 || keys.count > 4*50 {
+		t.Errorf("%d keys were decoded, or not all are known", keys.count)
+	}
+	var zero Verifier
+	zero.CheckBatch(rows, want)
+	if zero.Check(&rows[0]) != want[0] {
+		t.Error("a zero Verifier does not work")
 	}
 }
 
