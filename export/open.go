@@ -146,7 +146,7 @@ func (in *Input) Reader() (*Reader, error) {
 		chunk = max(int(in.Size)+1, leastChunk)
 	}
 	r := &Reader{
-		path: in.Path, chunk: chunk, limits: in.opts.Limits,
+		path: in.Path, chunk: chunk, small: min(chunk, (in.opts.ChunkBytes+slowPart-1)/slowPart), limits: in.opts.Limits,
 		src: src, line: 1,
 	}
 	r.sum.Compression = src.compression

@@ -139,7 +139,9 @@ const longPrefix = 256
 // concurrent use, except for Consumed.
 type Reader struct {
 	path   string
-	chunk  int
+	chunk  int // bytes of a chunk
+	small  int // bytes of one of the first chunks
+	size   int // bytes of the one at hand
 	limits Limits
 	src    *source
 
@@ -183,7 +185,17 @@ func (r *Reader) Next(c *Chunk) error {
 	// What is carried over may be a page read ahead, much longer than a chunk.
 	buf := append(c.buf[:0], r.carry...)
 	r.carry = r.carry[:0]
-	for target := r.chunk; ; {
+	r.size = r.chunk
+	if r.off < slowChunks*int64(r.chunk) {
+		r.size = r.small
+	}
+	if r.off > 0 {
+		// About as many rows as there were in as much text so far.
+		if rows := min(int(r.sum.Rows*int64(r.size)/r.off), chunkRows); cap(c.Rows) < rows {
+			c.Rows = make([]RawRow, 0, min(rows+rows/8, chunkRows))
+		}
+	}
+	for target := r.size; ; {
 		buf = r.fill(buf, target)
 		used := r.scan(c, buf)
 		switch {
@@ -198,12 +210,12 @@ func (r *Reader) Next(c *Chunk) error {
 			// Nothing to hand out, such as blank lines.
 			buf = buf[:copy(buf, buf[used:])]
 			r.off += int64(used)
-			target = r.chunk
+			target = r.size
 		case r.fault != nil || r.eof && len(buf) == 0:
 			c.buf = buf[:0]
 			return r.end()
 		default:
-			target = 2 * max(len(buf), r.chunk)
+			target = 2 * max(len(buf), r.size)
 		}
 	}
 }
@@ -276,6 +288,14 @@ func (r *Reader) fill(buf []byte, target int) []byte {
 	return buf[:len(buf)+n]
 }
 
+// The first chunks of an input, as much as slowChunks whole ones, are smaller by
+// slowPart than later ones: so the work on a small input, too, begins early and
+// is shared evenly between workers, and takes no more memory than it needs.
+const (
+	slowChunks = 10
+	slowPart   = 2
+)
+
 // chunkRows is the most rows in a chunk: what a row costs its reader does not
 // depend on its length alone.
 const chunkRows = 8192
@@ -284,7 +304,7 @@ const chunkRows = 8192
 // with. At most a chunk's worth is handed out, whatever was read ahead.
 func (r *Reader) scan(c *Chunk, b []byte) int {
 	i := 0
-	for i < len(b) && i < r.chunk && len(c.Rows) < chunkRows {
+	for i < len(b) && i < r.size && len(c.Rows) < chunkRows {
 		n, ok := r.step(c, b, i)
 		if !ok {
 			break

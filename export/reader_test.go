@@ -790,7 +790,7 @@ func TestReaderLife(t *testing.T) {
 	if err := r.Next(&c); err != nil || len(c.Rows) == 0 {
 		t.Fatal(err)
 	}
-	if n := r.Consumed(); n < 5000 || n > int64(len(text)) {
+	if n := r.Consumed(); n < 2500 || n > int64(len(text)) {
 		t.Errorf("%d bytes consumed", n)
 	}
 	if err := r.Close(); err != nil {

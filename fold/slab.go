@@ -4,7 +4,7 @@ package fold
 // a day's board is some hundred thousand contracts, and the garbage collector
 // need not walk them.
 
-const slabChunk = 4096
+const slabChunk = 1024
 
 // slab is a growing array whose elements never move. Indexes start at 1, so
 // that 0 can mean "none".
@@ -31,7 +31,7 @@ func (s *slab[T]) len() uint32 { return s.n }
 
 // keptChunks is how many chunks a slab keeps when it is emptied: one huge
 // contract does not hold its memory for good.
-const keptChunks = 4
+const keptChunks = 16
 
 // reset empties the slab and keeps its first chunks.
 func (s *slab[T]) reset() {
@@ -47,7 +47,7 @@ func (s *slab[T]) reset() {
 	s.n = 0
 }
 
-const arenaChunk = 1 << 20
+const arenaChunk = 1 << 18
 
 // ref points at bytes in an arena; 0 is none.
 type ref uint64

@@ -118,7 +118,7 @@ func BenchmarkBatch(b *testing.B) {
 			n, base := strictly(rows)
 			against(b, n, base, c.rows, func() {
 				if c.fresh {
-					v.keys = keyTable{}
+					v.keys = NewKeys(alone{})
 				}
 				v.pace.size = c.rows
 				v.CheckBatch(rows, out)

@@ -99,45 +99,75 @@ func EncodeDID(key [32]byte) string {
 // keyTail is what differs between two did:keys, enough to look one up.
 type keyTail [didLen - len(didPrefix)]byte
 
-// keysPerGeneration bounds one half of a keyTable. A busy board holds some
-// 80,000 distinct keys, which one half takes.
+// keysPerGeneration bounds one generation of Keys. A busy board holds some
+// 80,000 distinct keys, which one takes.
 const keysPerGeneration = 96 << 10
 
-// keyTable remembers decoded keys by their did:key. It keeps two generations:
+// Keys are the decoded keys that several Verifiers share, in two generations:
 // when the current one is full it becomes the old one and the old one is
 // dropped; a key that is used moves back to the current one. So a flood of
-// fresh keys costs memory only up to the bound, and keys in use stay.
-type keyTable struct {
+// fresh keys costs memory only up to the bound, 196,608 keys and some 60 MB, and
+// keys in use stay.
+type Keys struct {
+	lock         Locker
 	current, old map[keyTail]*key
+	count        int // of all keys so far
 }
 
-// key is a public key as a signature check wants it.
+// Locker is what Verifiers in several goroutines need to share Keys, such as a
+// sync.Mutex.
+type Locker interface {
+	Lock()
+	Unlock()
+}
+
+// NewKeys returns Keys that hold none yet, guarded by lock.
+func NewKeys(lock Locker) *Keys { return &Keys{lock: lock} }
+
+// alone is the lock of Keys that nobody shares.
+type alone struct{}
+
+func (alone) Lock()   {}
+func (alone) Unlock() {}
+
+// key is a public key as a signature check wants it. Once it is among the Keys
+// it no longer changes.
 type key struct {
-	raw   [32]byte // as the did:key spells it; what the signature hashes
-	point keyPoint
+	raw    [32]byte // as the did:key spells it; what the signature hashes
+	point  keyPoint
+	number int  // spreads the keys of a batch: the order in which they were decoded
+	shared bool // it is among the Keys
 }
 
-// get returns the key that a did:key names, nil if it is none.
-func (t *keyTable) get(did []byte) *key {
+// tailOf returns what differs between a did:key and others, false if did cannot
+// be one.
+func tailOf(did []byte) (tail keyTail, ok bool) {
 	if len(did) != didLen || string(did[:len(didPrefix)]) != didPrefix {
+		return tail, false
+	}
+	return keyTail(did[len(didPrefix):]), true
+}
+
+// find returns a key that is remembered, else nil. The lock must be held.
+func (s *Keys) find(did []byte) *key {
+	tail, ok := tailOf(did)
+	if !ok {
 		return nil
 	}
-	tail := keyTail(did[len(didPrefix):])
-	if k := t.current[tail]; k != nil {
+	if k := s.current[tail]; k != nil {
 		return k
 	}
-	k := t.old[tail]
-	if k == nil {
-		raw, ok := DecodeDID(did)
-		if !ok {
-			return nil
-		}
-		k = &key{raw: raw}
-		k.point.set(&k.raw)
+	k := s.old[tail]
+	if k != nil {
+		s.put(tail, k)
 	}
-	if t.current == nil || len(t.current) >= keysPerGeneration {
-		t.old, t.current = t.current, make(map[keyTail]*key)
-	}
-	t.current[tail] = k
 	return k
+}
+
+// put remembers a key. The lock must be held.
+func (s *Keys) put(tail keyTail, k *key) {
+	if s.current == nil || len(s.current) >= keysPerGeneration {
+		s.old, s.current = s.current, make(map[keyTail]*key)
+	}
+	s.current[tail] = k
 }

@@ -65,8 +65,8 @@ func TestDID(t *testing.T) {
 		if key, ok := DecodeDID([]byte(wrong)); ok {
 			t.Errorf("%q is taken for the key %x", wrong, key)
 		}
-		var table keyTable
-		if table.get([]byte(wrong)) != nil || len(table.current) != 0 {
+		v := New()
+		if v.keys.find([]byte(wrong)) != nil || v.decode([]byte(wrong)) != nil || len(v.fresh) != 0 {
 			t.Errorf("%q finds a key", wrong)
 		}
 	}

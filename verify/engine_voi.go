@@ -18,9 +18,6 @@ type keyPoint struct {
 	neg     curve.EdwardsPoint
 	onCurve bool
 	prime   bool // known to be in the prime-order subgroup
-	// In the batch number `batch` the key's rows share term number `term`.
-	batch uint64
-	term  int
 }
 
 func (p *keyPoint) set(raw *[32]byte) {
@@ -63,16 +60,57 @@ func (e *equation) set(key *key, sig *[64]byte, preimage []byte) bool {
 // engine holds the scratch space of batches, and the tables of the keys whose
 // rows were last repaired.
 type engine struct {
-	batch   uint64
+	keys    distinct
 	weights []scalar.Scalar // of the R terms
-	terms   []*key
-	sums    []wide // of the A terms
+	sums    []wide          // of the A terms
 	folded  []scalar.Scalar
 	scalars []*scalar.Scalar
 	points  []*curve.EdwardsPoint
 
 	tables    [16]multiples
 	nextTable int
+}
+
+// distinct numbers the keys of a batch in the order they come.
+type distinct struct {
+	list  []*key
+	slots []slot // open addressing, twice as many as keys at least
+	batch uint64
+}
+
+// slot holds a key's place in the list of the batch that it was filled for.
+type slot struct {
+	key   *key
+	batch uint64
+	at    int
+}
+
+// begin forgets the last batch. The next has at most n keys.
+func (d *distinct) begin(n int) {
+	d.list = d.list[:0]
+	d.batch++
+	if size := 1 << bits.Len(uint(2*n)); len(d.slots) < size {
+		d.slots = make([]slot, size)
+	}
+}
+
+// number returns the key's place in the list, and whether it is new there.
+//
+// Slots are chosen by when a key was first seen, which is nothing that its
+// owner can choose, so nobody can crowd many keys into few slots.
+func (d *distinct) number(k *key) (at int, first bool) {
+	mask := len(d.slots) - 1
+	for i := k.number & mask; ; i = (i + 1) & mask {
+		s := &d.slots[i]
+		if s.batch != d.batch {
+			*s = slot{k, d.batch, len(d.list)}
+			d.list = append(d.list, k)
+			return s.at, true
+		}
+		if s.key == k {
+			return s.at, false
+		}
+	}
 }
 
 // holds checks one equation.
@@ -119,7 +157,6 @@ func (e *engine) allHold(eqs []equation) bool {
 	if cap(e.weights) < n {
 		size := max(n, min(2*n, largestBatch))
 		e.weights = make([]scalar.Scalar, size)
-		e.terms = make([]*key, size)
 		e.sums = make([]wide, size)
 		e.folded = make([]scalar.Scalar, size+1)
 		e.scalars = make([]*scalar.Scalar, 2*size+1)
@@ -127,8 +164,7 @@ func (e *engine) allHold(eqs []equation) bool {
 	}
 	scalars, points := e.scalars[:0], e.points[:0]
 
-	e.batch++
-	keys := 0
+	e.keys.begin(n)
 	var base wide
 	for i := range eqs {
 		eq := &eqs[i]
@@ -141,22 +177,20 @@ func (e *engine) allHold(eqs []equation) bool {
 		points = append(points, &eq.negR)
 
 		base.addProduct(z0, z1, &eq.s)
-		p := &eq.key.point
-		if p.batch != e.batch {
-			p.batch, p.term = e.batch, keys
-			e.terms[keys] = eq.key
-			e.sums[keys] = wide{}
-			keys++
+		term, first := e.keys.number(eq.key)
+		if first {
+			e.sums[term] = wide{}
 		}
-		e.sums[p.term].addProduct(z0, z1, &eq.k)
+		e.sums[term].addProduct(z0, z1, &eq.k)
 	}
-	for i := range keys {
+	terms := len(e.keys.list)
+	for i, key := range e.keys.list {
 		e.folded[i] = e.sums[i].reduce()
 		scalars = append(scalars, &e.folded[i])
-		points = append(points, &e.terms[i].point.neg)
+		points = append(points, &key.point.neg)
 	}
-	e.folded[keys] = base.reduce()
-	scalars = append(scalars, &e.folded[keys])
+	e.folded[terms] = base.reduce()
+	scalars = append(scalars, &e.folded[terms])
 	points = append(points, curve.ED25519_BASEPOINT_POINT)
 
 	var sum curve.EdwardsPoint
@@ -229,16 +263,15 @@ func (e *engine) allStrict(eqs []equation) bool {
 		}
 	}
 	n := 0
-	e.batch++
-	keys := e.terms[:0]
+	e.keys.begin(len(eqs))
 	for i := range eqs {
 		put(n, &eqs[i].negR)
 		n++
-		if p := &eqs[i].key.point; !p.prime && p.batch != e.batch {
-			p.batch = e.batch
-			keys = append(keys, eqs[i].key)
-			put(n, &p.neg)
-			n++
+		if key := eqs[i].key; !key.point.prime {
+			if _, first := e.keys.number(key); first {
+				put(n, &key.point.neg)
+				n++
+			}
 		}
 	}
 	for bit := range 8 {
@@ -253,8 +286,10 @@ func (e *engine) allStrict(eqs []equation) bool {
 			return false
 		}
 	}
-	for _, k := range keys {
-		k.point.prime = true
+	for _, key := range e.keys.list {
+		if !key.shared { // else others may be reading it
+			key.point.prime = true
+		}
 	}
 	return true
 }

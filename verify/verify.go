@@ -20,6 +20,7 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"encoding/base64"
+	"slices"
 
 	"github.com/tclk-audit/tclk-audit/protocol"
 )
@@ -63,12 +64,14 @@ type Result struct {
 	Untried     bool   // Invalid: the budget ran out before every candidate was tried
 }
 
-// Verifier judges rows. It keeps the keys it has decoded (at most 196,608, some
-// 60 MB) and scratch space for one batch (about 2 MB), so reuse it; it is not
-// for concurrent use: make one for each worker. What it has seen before changes
-// what an answer costs, never the answer.
+// Verifier judges rows. It keeps the keys it has decoded and scratch space for
+// one batch (about 2 MB), so reuse it; it is not for concurrent use: make one
+// for each worker, all of them with the same Keys. What it has seen before
+// changes what an answer costs, never the answer.
 type Verifier struct {
-	keys      keyTable
+	keys      *Keys
+	found     []*key           // of the rows of a CheckBatch, where keys had them
+	fresh     map[keyTail]*key // decoded since, not yet among keys
 	engine    engine
 	pace      pace
 	room      string // the last room found well-formed
@@ -77,8 +80,13 @@ type Verifier struct {
 	rows      []int // rows[i] is the row that equations[i] came from
 }
 
-// New returns a Verifier that has seen nothing.
-func New() *Verifier { return &Verifier{pace: newPace()} }
+// New returns a Verifier that has seen nothing, with Keys of its own.
+func New() *Verifier { return NewSharing(NewKeys(alone{})) }
+
+// NewSharing returns a Verifier that has seen nothing but what keys hold.
+func NewSharing(keys *Keys) *Verifier {
+	return &Verifier{keys: keys, fresh: make(map[keyTail]*key), pace: newPace()}
+}
 
 // Check judges one row (SPEC §2). It tries no repair. Reasons are looked for
 // in this order: RoomName, Unsigned, NonceForm, SignatureForm, SenderNotDID,
@@ -102,19 +110,21 @@ func (v *Verifier) Check(r *protocol.Record) Result {
 // of rows a call; rows of one key share work.
 func (v *Verifier) CheckBatch(rs []protocol.Record, out []Result) {
 	out = out[:len(rs)]
+	v.find(rs)
+	defer v.share()
 	for next := 0; next < len(rs); {
 		want := v.pace.want(len(rs) - next)
+		if grow := want - len(v.equations); grow > 0 {
+			v.equations = append(v.equations, make([]equation, grow)...)
+			v.rows = append(v.rows, make([]int, grow)...)
+		}
 		n := 0
 		for ; next < len(rs) && n < want; next++ {
 			var sig [64]byte
-			key, reason := v.forms(&rs[next], &sig)
+			key, reason := v.formsOf(&rs[next], &sig, v.found[next])
 			if reason != protocol.ReasonNone {
 				out[next] = refused(reason)
 				continue
-			}
-			if n == len(v.equations) {
-				v.equations = append(v.equations, equation{})
-				v.rows = append(v.rows, 0)
 			}
 			if !v.equations[n].set(key, &sig, v.covered(&rs[next], key, &sig, rs[next].Nonce)) {
 				out[next] = refused(protocol.SignatureInvalid)
@@ -175,9 +185,72 @@ func (v *Verifier) strict(n int, rs []protocol.Record, out []Result) {
 // asking about all.
 const fewRows = 6
 
+// begin gives a zero Verifier Keys of its own.
+func (v *Verifier) begin() {
+	if v.keys == nil {
+		*v = *New()
+	}
+}
+
+// find looks up the keys of many rows, so that the lock is taken once for all.
+func (v *Verifier) find(rs []protocol.Record) {
+	v.begin()
+	v.found = slices.Grow(v.found[:0], len(rs))[:len(rs)]
+	v.keys.lock.Lock()
+	defer v.keys.lock.Unlock()
+	for i := range rs {
+		v.found[i] = v.keys.find(rs[i].From)
+	}
+}
+
+// share puts the keys that were decoded meanwhile among those that all know.
+// Where two Verifiers decoded the same key, either will do.
+func (v *Verifier) share() {
+	if len(v.fresh) == 0 {
+		return
+	}
+	v.keys.lock.Lock()
+	defer v.keys.lock.Unlock()
+	for tail, k := range v.fresh {
+		k.number, k.shared = v.keys.count, true
+		v.keys.count++
+		v.keys.put(tail, k)
+	}
+	clear(v.fresh)
+}
+
+// decode returns the key that a did:key names, nil if it is none.
+func (v *Verifier) decode(did []byte) *key {
+	tail, ok := tailOf(did)
+	if !ok {
+		return nil
+	}
+	k := v.fresh[tail]
+	if k == nil {
+		raw, ok := DecodeDID(did)
+		if !ok {
+			return nil
+		}
+		k = &key{raw: raw, number: len(v.fresh)}
+		k.point.set(&k.raw)
+		v.fresh[tail] = k
+	}
+	return k
+}
+
 // forms judges everything about a row but the signature itself, and decodes
 // what the signature check needs.
 func (v *Verifier) forms(r *protocol.Record, sig *[64]byte) (*key, protocol.Reason) {
+	v.begin()
+	v.keys.lock.Lock()
+	found := v.keys.find(r.From)
+	v.keys.lock.Unlock()
+	defer v.share()
+	return v.formsOf(r, sig, found)
+}
+
+// formsOf is forms with the row's key where it was found, else nil.
+func (v *Verifier) formsOf(r *protocol.Record, sig *[64]byte, found *key) (*key, protocol.Reason) {
 	// Rows come in runs of one room, so the last good name is nearly always
 	// the next one too.
 	if r.Room != v.room || r.Room == "" {
@@ -195,11 +268,12 @@ func (v *Verifier) forms(r *protocol.Record, sig *[64]byte) (*key, protocol.Reas
 	if !decodeSignature(sig, r.Sig) {
 		return nil, protocol.SignatureForm
 	}
-	key := v.keys.get(r.From)
-	if key == nil {
-		return nil, protocol.SenderNotDID
+	if found == nil {
+		if found = v.decode(r.From); found == nil {
+			return nil, protocol.SenderNotDID
+		}
 	}
-	return key, protocol.ReasonNone
+	return found, protocol.ReasonNone
 }
 
 // covered returns R|A|message, the bytes whose SHA-512 enters the equation,

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/hdevalence/ed25519consensus"
@@ -335,6 +336,40 @@ func TestNothingAliased(t *testing.T) {
 	}
 }
 
+// Verifiers that share their keys give the answers of one alone, at the same
+// time, and decode no key that another has decoded.
+func TestSharedKeys(t *testing.T) {
+	rows := signedRows(600, 50)
+	rows[7].Text = []byte("changed")
+	want := make([]Result, len(rows))
+	New().CheckBatch(rows, want)
+	keys := NewKeys(new(sync.Mutex))
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			v := NewSharing(keys)
+			for range 3 {
+				got := make([]Result, len(rows))
+				v.CheckBatch(rows, got)
+				if !slices.Equal(got, want) || v.Check(&rows[0]) != want[0] {
+					t.Error("not the answers of a Verifier alone")
+				}
+			}
+		})
+	}
+	all.Wait()
+	v := NewSharing(keys)
+	v.find(rows)
+	if slices.Contains(v.found, nil) || keys.count < 50 || keys.count > 4*50 {
+		t.Errorf("%d keys were decoded, or not all are known", keys.count)
+	}
+	var zero Verifier
+	zero.CheckBatch(rows, want)
+	if zero.Check(&rows[0]) != want[0] {
+		t.Error("a zero Verifier does not work")
+	}
+}
+
 // More keys than the table holds: it stays within its bound, and every answer
 // stays right, also for keys that were dropped and come again.
 func TestManyKeys(t *testing.T) {
@@ -352,9 +387,12 @@ func TestManyKeys(t *testing.T) {
 	}
 	check("at first")
 	var raw [32]byte
+	var sig [64]byte
+	row := protocol.Record{Room: "r", Nonce: honest[0].Nonce, Sig: honest[0].Sig}
 	for i := range 2*keysPerGeneration + 10 {
 		raw[0], raw[1], raw[2] = byte(i), byte(i>>8), byte(i>>16)
-		if v.keys.get([]byte(EncodeDID(raw))) == nil {
+		row.From = []byte(EncodeDID(raw))
+		if key, _ := v.forms(&row, &sig); key == nil || key.raw != raw {
 			t.Fatal("a DID is refused")
 		}
 		if n := len(v.keys.current) + len(v.keys.old); n > 2*keysPerGeneration {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -38,8 +39,9 @@ type run struct {
 	done   int64
 	merged int64 // sightings of one record at one place in several inputs
 	floor  *verify.Budget
-	fixer  *worker // repairs beyond a chunk's share, in order
-	lazy   bool    // the workers repair nothing
+	keys   *verify.Keys // of all workers
+	fixer  *worker      // repairs beyond a chunk's share, in order
+	lazy   bool         // the workers repair nothing
 }
 
 // key is where on the board an input stands. Inputs are merged by it.
@@ -76,6 +78,7 @@ func (r *run) do(ctx context.Context, inputs []*export.Input) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	board, deals, err := r.prepare(inputs)
+	defer r.close()
 	if err != nil {
 		return err
 	}
@@ -110,7 +113,7 @@ func (r *run) do(ctx context.Context, inputs []*export.Input) error {
 func (r *run) workers(ctx context.Context, g *errgroup.Group, work <-chan *job) {
 	for range r.opts.Cores {
 		g.Go(func() error {
-			w := newWorker(r.opts.Rules, r.rooms)
+			w := newWorker(r.opts.Rules, r.rooms, r.keys)
 			w.lazy = r.lazy
 			for {
 				select {
@@ -160,7 +163,8 @@ func (r *run) roomsInSight(inputs []*export.Input) {
 // input that can hold rows of the board, one for all deal rooms.
 func (r *run) prepare(inputs []*export.Input) (board, deals []*stream, err error) {
 	r.roomsInSight(inputs)
-	r.fixer = newWorker(r.opts.Rules, r.rooms)
+	r.keys = verify.NewKeys(new(sync.Mutex))
+	r.fixer = newWorker(r.opts.Rules, r.rooms, r.keys)
 	r.floor = verify.NewBudget(repairFloor)
 	var rest []*input
 	for _, ex := range inputs {
@@ -171,10 +175,12 @@ func (r *run) prepare(inputs []*export.Input) (board, deals []*stream, err error
 			r.res.auditor.Room(name)
 			continue
 		}
-		if err := r.peek(in); err != nil {
+		r.inputs = append(r.inputs, in)
+	}
+	for _, in := range r.inputs {
+		if err := r.peek(in, len(r.inputs) <= manyStreams); err != nil {
 			return nil, nil, err
 		}
-		r.inputs = append(r.inputs, in)
 	}
 	if len(r.inputs) > manyStreams {
 		// Inputs that begin earlier on the board are opened earlier; those
@@ -200,8 +206,9 @@ func (r *run) prepare(inputs []*export.Input) (board, deals []*stream, err error
 }
 
 // peek reads the beginning of an input that may hold rows of the board: where
-// on the board it begins, and in which room it is if nothing says so.
-func (r *run) peek(in *input) error {
+// on the board it begins, and in which room it is if nothing says so. keep says
+// to go on from there later, and not to begin anew.
+func (r *run) peek(in *input, keep bool) error {
 	rd, err := in.Reader()
 	if err != nil {
 		return err
@@ -225,11 +232,20 @@ func (r *run) peek(in *input) error {
 			}
 		}
 	}
-	if in.Size < 0 { // a stream: what is read is read
+	if keep || in.Size < 0 { // of a stream, what is read is read
 		in.open, in.first = rd, c
 		return nil
 	}
 	return rd.Close()
+}
+
+// close closes what peek left open and nobody has read to its end.
+func (r *run) close() {
+	for _, in := range r.inputs {
+		if in.open != nil {
+			in.open.Close()
+		}
+	}
 }
 
 // jobBytes is how much text of small inputs goes into one job, jobParts how many
@@ -383,9 +399,11 @@ func (r *run) isFirst(s *stream, live []*stream) bool {
 	return true
 }
 
-// start makes a stream's jobs. All jobs of a run together bound its memory.
+// start makes a stream's jobs. All jobs of a run together bound its memory: one
+// is read, one is folded, and each worker has one, with some to spare where they
+// are many, since jobs end in the order they began.
 func (r *run) start(s *stream, streams int) {
-	n := 2*r.opts.Cores + 1
+	n := 2 + r.opts.Cores + r.opts.Cores/4
 	if streams > manyStreams {
 		n = 3
 	}

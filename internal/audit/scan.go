@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -136,7 +137,8 @@ func Scan(ctx context.Context, paths []string, o ScanOptions, sink Sink) (skippe
 	if s.rooms = o.Rooms; s.rooms == nil {
 		s.roomsInSight(inputs)
 	}
-	s.fixer = newWorker(o.Rules, s.rooms)
+	s.keys = verify.NewKeys(new(sync.Mutex))
+	s.fixer = newWorker(o.Rules, s.rooms, s.keys)
 	all, err := s.order(inputs, o.Resume)
 	if err != nil {
 		return skipped, err
@@ -164,7 +166,7 @@ func (s *scan) order(inputs []*export.Input, resume func(*ScanInput) (Skip, erro
 			board = append(board, in)
 		}
 	}
-	finder := newWorker(s.opts.Rules, s.rooms)
+	finder := newWorker(s.opts.Rules, s.rooms, s.keys)
 	all := &stream{look: func(in *input, rows []export.RawRow) {
 		if _, from := in.Input.Room("", ""); from == export.RoomUnknown && in.foundRoom == "" {
 			finder.peekRoom(in, rows)

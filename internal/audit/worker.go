@@ -14,8 +14,8 @@ import (
 // anyway. A row that a batch settles costs about a fifth of a single check.
 // Together they stay under 0.4 of a file's plain verification.
 const (
-	repairFloor     = 8_192
-	shareOfFailed   = 0.33
+	repairFloor     = 4_096
+	shareOfFailed   = 0.28
 	shareOfVerified = 0.06
 )
 
@@ -81,7 +81,7 @@ type input struct {
 	foundRoom string // by trying signatures
 	read      int64  // stored bytes reported as done
 	open      *export.Reader
-	first     *export.Chunk // already read from a stream that cannot be read twice
+	first     *export.Chunk // already read
 	boardGen  uint64        // the first row of the board in it
 	boardSeq  uint64
 	hasBoard  bool
@@ -114,7 +114,7 @@ func (in *input) room(row, page string) (string, export.RoomFrom) {
 	return "", export.RoomUnknown
 }
 
-// worker judges the rows of chunks. Each has its own caches.
+// worker judges the rows of chunks. Each has its own caches, but for the keys.
 type worker struct {
 	rules     fold.Rules
 	parse     export.ParseRules
@@ -125,8 +125,8 @@ type worker struct {
 	lazy      bool     // repairs are left to others
 }
 
-func newWorker(rules fold.Rules, rooms []string) *worker {
-	w := &worker{rules: rules, verifier: verify.New(), decoder: protocol.NewDecoder(rules.Decode()), rooms: rooms}
+func newWorker(rules fold.Rules, rooms []string, keys *verify.Keys) *worker {
+	w := &worker{rules: rules, verifier: verify.NewSharing(keys), decoder: protocol.NewDecoder(rules.Decode()), rooms: rooms}
 	if rules.Reference {
 		w.parse = export.ReferenceRules()
 	} else {
