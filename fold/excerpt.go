@@ -91,7 +91,8 @@ type BoardFacts struct {
 }
 
 // Context is what contracts and rows outside the excerpt say of the contract.
-// The zero value is that of a contract alone, on a board without faults. Of an
+// The zero value is that of a contract alone and without a lock, on a board
+// without faults; one with a lock that counts has Locks and PayerLocks 1. Of an
 // orphan only RoomTaken matters.
 type Context struct {
 	BoardHoles      uint32      // BoardFacts.Holes at the end of the board; only looked at under the offer-room rule
