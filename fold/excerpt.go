@@ -91,13 +91,14 @@ type BoardFacts struct {
 }
 
 // Context is what contracts and rows outside the excerpt say of the contract.
-// The zero value is that of a contract alone, on a board without faults. Of an
+// The zero value is that of a contract alone and without a lock, on a board
+// without faults; one with a lock that counts has Locks and PayerLocks 1. Of an
 // orphan only RoomTaken matters.
 type Context struct {
 	BoardHoles      uint32      // BoardFacts.Holes at the end of the board; only looked at under the offer-room rule
 	BoardUnfilled   bool        // rows at the end of the board fill no seq, Malformed ones too; only under the offer-room rule
 	Raced           bool        // the offer has more than one listed accept, late ones and those after a cancel too
-	Bound           protocol.ID // the offer's first accept that Counts, which may be this one; zero: there is none
+	Bound           protocol.ID // the offer's first accept that Counts: this contract's or another's; zero: there is none
 	Locks           int         // contracts of the offer with a counted lock, this one included
 	PayerLocks      int         // of those, by this contract's payer
 	SharedStatement bool        // another contract in sight has the same statement
@@ -173,11 +174,16 @@ func (x *Excerpt) Reset(boardFirst uint64) {
 	empty(&a.cuts)
 	empty(&a.hazy)
 	empty(&a.siblings)
-	if a.keyList.len() >= keyLimit { // else they serve on: contracts share their parties
+	empty(&a.nonces)
+	// Contracts share their parties and words.
+	if a.keyList.len() >= keyLimit {
 		a.keyList.reset()
-		clear(a.keys)
+		a.keys = map[[32]byte]uint32{}
 		clear(a.dids)
 		a.dids = a.dids[:0]
+	}
+	if len(a.words.list) >= wordLimit {
+		a.words = newWords()
 	}
 	a.exposures, a.boardHoles = a.exposures[:0], a.boardHoles[:0]
 	a.board = tracker{first: boardFirst}

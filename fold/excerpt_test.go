@@ -140,6 +140,9 @@ func (w *world) drawHostile(t *rapid.T) {
 			f.From = who.DID
 			w.board.Post(who, now, &f)
 		case 3:
+			if chance(t, 2, "offer") {
+				w.board.Post(d.Offerer.Signer, now, d.Offer)
+			}
 			w.board.Post(d.Offerer.Signer, now, d.CancelOffer(""))
 			if chance(t, 2, "receipt") {
 				w.board.Post(d.Offerer.Signer, now, &protocol.Receipt{From: d.Offerer.DID, Contract: d.Offer.ID, Outcome: protocol.Cancelled})
@@ -180,6 +183,9 @@ func (w *world) events(t *rapid.T, v *verify.Verifier, rows []*testkit.Row, sour
 			}
 		}
 		spoil := rapid.IntRange(0, 39).Draw(t, "spoil")
+		if _, ok := f.Line.Frame.(*protocol.Cancel); ok && spoil > 26 {
+			spoil = 0 // a repaired cancel casts doubt on the accepts behind it
+		}
 		switch spoil {
 		case 0, 1:
 			if f.Verify.Class != verify.Authentic {
@@ -379,6 +385,9 @@ func context(id protocol.ID, all map[protocol.ID]told) fold.Context {
 func TestExcerptIsTheWhole(t *testing.T) {
 	seen := map[string]int{}
 	for bits := range 16 {
+		if testing.Short() && bits%5 != 0 {
+			continue
+		}
 		rules := fold.Rules{Reference: bits&1 != 0, OfferRoom: bits&2 != 0, FirstAccept: bits&4 != 0, RepairNonces: bits&8 != 0}
 		t.Run(rules.String(), func(t *testing.T) {
 			o := fold.Options{Rules: rules, KeepText: bits%3 == 0, Exact: bits%5 == 0}
@@ -387,6 +396,9 @@ func TestExcerptIsTheWhole(t *testing.T) {
 		})
 	}
 	t.Log(seen)
+	if testing.Short() {
+		return
+	}
 	for _, what := range []string{
 		"orphan", "raced", "superseded", "two locks of a payer", "shared statement", "sibling claimed", "shared key", "room taken",
 		"holes", "nonce fell", "replay", "conflict", "shadow", "exposed", "lost", "too late", "late", "point sibling", "elsewhere", "unlisted",
