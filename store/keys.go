@@ -12,7 +12,7 @@ const (
 	keyMeta     = 'M' // versions, settings, counters
 	keyLog      = 'L' // position: what was read, in order
 	keySource   = 'Q' // number: a source and its cursor
-	keyDigest   = 'q' // sha256 of a source's bytes: its number
+	keyDigest   = 'q' // sha256 of a source's bytes, and of its rooms: its number
 	keySize     = 'z' // stored bytes: a source of that size was read whole
 	keyIdentity = 'I' // a row's identity: where it stands in the log
 	keyBoard    = 'B' // generation, seq, position: a place on the board
@@ -40,7 +40,7 @@ const (
 // derived are the kinds that a rebuild throws away.
 var derived = []byte{
 	keyIdentity, keyBoard, keyRange, keyLack, keyRoom, keyRow, keyLeans, keyNamed, keyFrame, keyOffer, keyContract,
-	keyAccept, keyOffered, keyLocked, keyState, keyPoint, keySecret, keyStatus, keyParty, keyEvent,
+	keyAccept, keyOffered, keyLocked, keyState, keyPoint, keySecret, keyStatus, keyParty, keyEvent, keyUnusable,
 }
 
 // key builds keys in a reused buffer.

@@ -388,7 +388,7 @@ func (p *projector) passOver(src *sourceRec, v *venue, at place) error {
 	if !had || hazy || prev.gen != at.gen || at.seq <= prev.seq+1 {
 		return nil
 	}
-	l := lack{at.gen, prev.seq + 1, at.seq - 1, p.sourceNo(src)}
+	l := lack{at.gen, prev.seq + 1, at.seq - 1, src.no}
 	v.addLack(l)
 	p.k.of(keyLack, v.no).u64(l.gen).u64(l.from)
 	p.k.b = binary.BigEndian.AppendUint32(p.k.b, l.source)
@@ -409,15 +409,6 @@ func (p *projector) passOver(src *sourceRec, v *venue, at place) error {
 		err = errors.Join(err, p.flagRow(v, at, boardMissing))
 	}
 	return err
-}
-
-func (p *projector) sourceNo(src *sourceRec) uint32 {
-	for n, rec := range p.w.sources {
-		if rec == src {
-			return n
-		}
-	}
-	return 0
 }
 
 // lateRow compares a row with those that stand at its place already.

@@ -345,6 +345,7 @@ func readContractRec(b []byte) (c contractRec, err error) {
 // sourceRec is one source of rows, and how far it has been read.
 type sourceRec struct {
 	Source
+	no      uint32
 	begun   uint64 // position of its entry in the log
 	rows    int64  // rows in the log so far
 	state   []byte // what the reader wants to find again when it goes on

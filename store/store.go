@@ -66,6 +66,7 @@ type Store struct {
 	db     *pebble.DB
 	opts   Options
 	rules  fold.Rules
+	was    fold.Rules // those that the conclusions were reached under
 	mark   *markFile
 	marked mark
 	behind *BehindError
@@ -358,6 +359,7 @@ func (s *Store) load(mayBegin bool) error {
 	if s.rules, err = parseRules(string(rules)); err != nil {
 		return &DamagedError{File: s.path("db"), Err: err, Do: doRestore}
 	}
+	s.was = s.rules
 	version, err := s.get(metaKey(metaFold))
 	if err != nil {
 		return err
@@ -394,6 +396,7 @@ func (s *Store) begin() error {
 	if s.opts.Rules != nil {
 		s.rules = *s.opts.Rules
 	}
+	s.was = s.rules
 	b := s.db.NewBatch()
 	defer b.Close()
 	s.state = state{log: 1}

@@ -77,6 +77,8 @@ type Writer struct {
 	dirty   map[uint32]bool
 	added   WindowCounts
 	failed  error
+
+	replaying *Store // the log is that store's: only what follows from it is written
 }
 
 // WindowCounts says what a writer has added since it was made.
@@ -156,6 +158,9 @@ func (w *Writer) appendEntry(e *entry) (pos uint64, err error) {
 	pos = w.s.state.log
 	b := e.append(make([]byte, 0, 64+len(e.raw)))
 	w.window = append(w.window, b)
+	if w.replaying != nil {
+		return pos, nil
+	}
 	return pos, w.log.Set(logKey(w.val, pos), b, nil)
 }
 
@@ -163,6 +168,9 @@ func (w *Writer) appendEntry(e *entry) (pos uint64, err error) {
 func (w *Writer) entry(pos uint64) (entry, error) {
 	if pos >= w.first && pos < w.first+uint64(len(w.window)) {
 		return readEntry(w.window[pos-w.first])
+	}
+	if w.replaying != nil {
+		return w.replaying.entry(pos)
 	}
 	return w.s.entry(pos)
 }
@@ -207,7 +215,7 @@ func (w *Writer) newSource(src Source) (Cursor, error) {
 	if err != nil {
 		return Cursor{}, err
 	}
-	w.sources[n], w.dirty[n] = &sourceRec{Source: src, begun: pos}, true
+	w.sources[n], w.dirty[n] = &sourceRec{Source: src, begun: pos, no: n}, true
 	return Cursor{Number: n}, nil
 }
 
@@ -219,6 +227,7 @@ func (w *Writer) source(n uint32) (*sourceRec, error) {
 	if err != nil {
 		return nil, err
 	}
+	rec.no = n
 	w.sources[n] = rec
 	return rec, nil
 }
@@ -264,7 +273,7 @@ func (w *Writer) Add(source uint32, r *Row) error {
 	id := r.ID
 	if !usable {
 		w.added.Unusable++
-		id = unusableID(&e, r)
+		id = unusableID(e.room, e.gen, r.Record.Seq, h)
 	}
 	at := place{r.Record.Generation, r.Record.Seq, 0}
 	known, have, err := w.identity(e.venue, id)
@@ -307,27 +316,19 @@ func samePlace(a, b place) bool {
 }
 
 // unusableID names a row without a signature that holds: by room, generation,
-// seq and bytes.
-func unusableID(e *entry, r *Row) protocol.RecordID {
-	b := make([]byte, 0, 64+len(r.Raw))
-	b = appendBytes(append(b, 'u'), e.room)
-	b = binary.BigEndian.AppendUint64(b, e.gen)
-	b = binary.BigEndian.AppendUint64(b, r.Record.Seq)
-	return hashOf(append(b, r.Raw...))
+// seq and the sha256 of its bytes.
+func unusableID(room string, gen, seq uint64, raw [32]byte) protocol.RecordID {
+	b := appendBytes([]byte{'u'}, room)
+	b = binary.BigEndian.AppendUint64(b, gen)
+	b = binary.BigEndian.AppendUint64(b, seq)
+	return hashOf(append(b, raw[:]...))
 }
 
 // keepUnusable leaves the bytes of a row out where a limit is met.
 func (w *Writer) keepUnusable(e *entry, r *fold.Row) error {
-	room := roomKey(e.room)
-	k := w.k.of(keyUnusable, e.venue).bytes(room[:]).b
-	v, err := w.getIdx(k)
+	held, err := w.unusable(e.venue, e.room)
 	if err != nil {
 		return err
-	}
-	d := dec{b: v}
-	var held uint64
-	if v != nil {
-		held = d.uint()
 	}
 	n := uint64(len(e.raw))
 	if held+n > UnusableRoomBytes || uint64(w.s.state.unused)+n > UnusableBytes {
@@ -337,9 +338,29 @@ func (w *Writer) keepUnusable(e *entry, r *fold.Row) error {
 		w.s.state.noBytes++
 		return nil
 	}
+	return w.countUnusable(e.venue, e.room, n)
+}
+
+// unusable is how many bytes are kept of a room's rows that cannot be used.
+func (w *Writer) unusable(venue uint8, name string) (uint64, error) {
+	room := roomKey(name)
+	v, err := w.getIdx(w.k.of(keyUnusable, venue).bytes(room[:]).b)
+	if err != nil || v == nil {
+		return 0, err
+	}
+	d := dec{b: v}
+	return d.uint(), d.err
+}
+
+func (w *Writer) countUnusable(venue uint8, name string, n uint64) error {
+	held, err := w.unusable(venue, name)
+	if err != nil {
+		return err
+	}
 	w.s.state.unused += int64(n)
 	w.val = binary.AppendUvarint(w.val[:0], held+n)
-	return w.idx.Set(w.k.of(keyUnusable, e.venue).bytes(room[:]).b, w.val, nil)
+	room := roomKey(name)
+	return w.idx.Set(w.k.of(keyUnusable, venue).bytes(room[:]).b, w.val, nil)
 }
 
 func (w *Writer) addBad(rec *sourceRec, r *Row, e *entry) error {
@@ -412,10 +433,14 @@ func (w *Writer) End(source uint32, rows int64, sha256 string, cut export.Cut, r
 	if _, err := w.appendEntry(&e); err != nil {
 		return err
 	}
-	rec.done, rec.digest, rec.cut, rec.state = true, digest, byte(cut), nil
-	w.dirty[source] = true
-	if cut != export.CutNone {
-		return w.p.cut(rec, source, room)
+	return w.ended(rec, &e)
+}
+
+func (w *Writer) ended(rec *sourceRec, e *entry) error {
+	rec.done, rec.digest, rec.cut, rec.state = true, e.digest, byte(e.cut), nil
+	w.dirty[e.where.Source] = true
+	if e.cut != export.CutNone {
+		return w.p.cut(rec, e.where.Source, e.room)
 	}
 	return nil
 }
@@ -449,7 +474,7 @@ func (w *Writer) Tick() error {
 }
 
 func (w *Writer) tick() error {
-	if len(w.window) == 0 {
+	if len(w.window) == 0 && w.replaying == nil {
 		return nil
 	}
 	if _, err := w.appendEntry(&entry{kind: entryTick}); err != nil {
@@ -502,7 +527,7 @@ func (w *Writer) flushMeta() error {
 			return err
 		}
 		if rec.done {
-			k := append([]byte{keyDigest, rec.venueNo}, rec.digest[:]...)
+			k := rec.digestKey(rec.digest)
 			size := binary.BigEndian.AppendUint64([]byte{keySize, rec.venueNo}, uint64(rec.Size))
 			if err := errors.Join(w.idx.Set(k, binary.BigEndian.AppendUint32(nil, n), nil), w.idx.Set(size, nil, nil)); err != nil {
 				return err
@@ -528,20 +553,22 @@ func (s *Store) HasSize(venue string, size int64) (bool, error) {
 // Known returns the number of a source of the venue with these bytes that was
 // read to its end in the same room, 0 where there is none.
 func (s *Store) Known(src Source, digest [32]byte) (uint32, error) {
-	no := s.venueNo(src.Venue)
-	if no == 0 {
+	if src.venueNo = s.venueNo(src.Venue); src.venueNo == 0 {
 		return 0, nil
 	}
-	v, err := s.get(append([]byte{keyDigest, no}, digest[:]...))
+	v, err := s.get(src.digestKey(digest))
 	if err != nil || len(v) != 4 {
 		return 0, err
 	}
-	n := binary.BigEndian.Uint32(v)
-	rec, err := s.sourceRec(n)
-	if err != nil || rec.Room != src.Room || rec.NameRoom != src.NameRoom {
-		return 0, err
-	}
-	return n, nil
+	return binary.BigEndian.Uint32(v), nil
+}
+
+// digestKey finds a source by its bytes, and by what else decides the rooms of
+// its rows.
+func (s *Source) digestKey(digest [32]byte) []byte {
+	k := append([]byte{keyDigest, s.venueNo}, digest[:]...)
+	h := hashOf(appendBytes(appendBytes(nil, s.Room), s.NameRoom))
+	return append(k, h[:8]...)
 }
 
 func (s *Store) sourceRec(n uint32) (*sourceRec, error) {

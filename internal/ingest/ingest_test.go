@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,14 +17,25 @@ import (
 	"github.com/tclk-audit/tclk-audit/store"
 )
 
-// sameAsAudit checks that the store says of every contract what an audit of the
-// files says.
-func sameAsAudit(t *testing.T, s *store.Store, rules fold.Rules, paths ...string) int {
+// auditOf is what an audit says of every contract, in its order.
+func auditOf(t *testing.T, rules fold.Rules, paths []string) []*fold.Contract {
 	t.Helper()
 	res, err := audit.Run(t.Context(), paths, audit.Options{Rules: rules})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return slices.Collect(res.Contracts())
+}
+
+// sameAsAudit checks that the store says of every contract what an audit of the
+// files says.
+func sameAsAudit(t *testing.T, s *store.Store, rules fold.Rules, paths ...string) {
+	t.Helper()
+	compare(t, s, auditOf(t, rules, paths))
+}
+
+func compare(t *testing.T, s *store.Store, want []*fold.Contract) {
+	t.Helper()
 	r, err := s.Reader()
 	if err != nil {
 		t.Fatal(err)
@@ -33,29 +45,41 @@ func sameAsAudit(t *testing.T, s *store.Store, rules fold.Rules, paths ...string
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := 0
 	bad := 0
-	for want := range res.Contracts() {
+	for n, w := range want {
 		if n == len(items) {
-			t.Errorf("the store lists %d contracts, and not %v", n, want.ID)
+			t.Errorf("the store lists %d contracts, and not %v", n, w.ID)
 			break
 		}
 		got, err := r.Fold(items[n], nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		n++
-		if d := cmp.Diff(want, got, cmpopts.IgnoreFields(fold.Finding{}, "Order"), cmpopts.EquateEmpty(), cmpopts.EquateComparable(protocol.Statement{})); d != "" {
-			t.Errorf("contract %v (store: %v): -audit +store\n%s", want.ID, items[n-1].Contract, d)
-			if bad++; bad > 3 {
+		if d := cmp.Diff(w, got, cmpopts.IgnoreFields(fold.Finding{}, "Order"), cmpopts.EquateEmpty(), cmpopts.EquateComparable(protocol.Statement{})); d != "" {
+			t.Errorf("contract %v (store: %v): -audit +store\n%s", w.ID, items[n].Contract, d)
+			if bad++; bad > 2 {
+				t.Fatal("and more")
+			}
+		}
+		// What lists and events go by is what the fold says now.
+		if i := &items[n]; i.Status != got.Status || i.Evidence != got.Evidence || i.Verdict != got.Verdict || i.Binding != got.Binding ||
+			i.Chosen != got.Chosen || i.Outlook.String() != got.Outlook.Code || i.Late != got.Late || i.Findings != bits(got) {
+			t.Errorf("contract %v: the store's record is stale: %+v", w.ID, i.Brief)
+			if bad++; bad > 2 {
 				t.Fatal("and more")
 			}
 		}
 	}
-	if n != len(items) {
-		t.Errorf("the store lists %d contracts, an audit %d", len(items), n)
+	if len(want) < len(items) {
+		t.Errorf("the store lists %d contracts, an audit %d", len(items), len(want))
 	}
-	return n
+}
+
+func bits(c *fold.Contract) (b uint64) {
+	for i := range c.Findings {
+		b |= 1 << c.Findings[i].Code
+	}
+	return b
 }
 
 func open(t *testing.T, dir string, rules fold.Rules) *store.Store {
