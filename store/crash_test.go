@@ -204,7 +204,7 @@ func ingestChild(dir string, paths []string) error {
 // disturbed, key by key.
 func TestKilled(t *testing.T) {
 	kills := pick(12, 25, 120)
-	files := corpus(t, func(o *gen.Options) { o.Rows = int64(pick(12_000, 20_000, 40_000)); o.Layout = gen.PerRoom })
+	files := corpus(t, func(o *gen.Options) { o.Rows = int64(pick(6_000, 12_000, 30_000)); o.Layout = gen.PerRoom })
 	want := filepath.Join(t.TempDir(), "undisturbed")
 	mustFill(t, vfs.Default, want, files)
 	full := contentOf(t, vfs.Default, want)
