@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"strings"
 	"sync/atomic"
 
@@ -39,7 +40,20 @@ func (f *diskFS) file(name string, file vfs.File, err error) (vfs.File, error) {
 
 func (f *diskFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	file, err := f.FS.Create(name, c)
+	if err == nil && strings.HasPrefix(f.PathBase(name), "MANIFEST-") {
+		// Pebble syncs it, and then makes the marker that names it: without this
+		// a loss of power could leave the marker alone in the folder.
+		err = f.syncDir(f.PathDir(name))
+	}
 	return f.file(name, file, err)
+}
+
+func (f *diskFS) syncDir(name string) error {
+	d, err := f.FS.OpenDir(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 func (f *diskFS) ReuseForWrite(from, to string, c vfs.DiskWriteCategory) (vfs.File, error) {

@@ -19,6 +19,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/tclk-audit/tclk-audit/internal/gen"
+	"github.com/tclk-audit/tclk-audit/protocol"
 	"github.com/tclk-audit/tclk-audit/store"
 )
 
@@ -31,6 +32,10 @@ func pieces(t *testing.T) [][]string {
 	if err != nil || len(files) < 12 {
 		t.Fatal(err, len(files))
 	}
+	// The board first: then every deal room brings events.
+	slices.SortStableFunc(files, func(a, b string) int {
+		return strings.Count(b, protocol.BoardRoom) - strings.Count(a, protocol.BoardRoom)
+	})
 	return slices.Collect(slices.Chunk(files, (len(files)+5)/6))
 }
 
