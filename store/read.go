@@ -77,7 +77,9 @@ func (r *Reader) getIdx(k []byte) ([]byte, error) {
 	} else if err != nil {
 		return nil, r.s.explain(err)
 	}
-	r.got = append(r.got[:0], v...)
+	if r.got = append(r.got[:0], v...); r.got == nil {
+		r.got = []byte{} // there, and empty
+	}
 	return r.got, closer.Close()
 }
 

@@ -399,7 +399,9 @@ func (w *Writer) getIdx(k []byte) ([]byte, error) {
 	} else if err != nil {
 		return nil, w.s.explain(err)
 	}
-	w.p.got = append(w.p.got[:0], v...)
+	if w.p.got = append(w.p.got[:0], v...); w.p.got == nil {
+		w.p.got = []byte{} // there, and empty
+	}
 	return w.p.got, closer.Close()
 }
 
