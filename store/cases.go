@@ -1115,7 +1115,9 @@ func (p *projector) conclude(no uint8, id protocol.ID, rec, next *contractRec, c
 	}
 	if changed {
 		next.revision = rec.revision + 1
-		p.w.added.Changed++
+		if rec.revision > 0 {
+			p.w.added.Changed++
+		}
 	}
 	for i := range events {
 		e := &events[i]

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // ErrLocked says that another process has the store open.
@@ -47,6 +48,9 @@ func (e *BehindError) Error() string {
 		e.Dir, e.Log, e.Events, e.Acked, e.AckedEvs, e.Acked-e.Log, e.AckedEvs-min(e.AckedEvs, e.Events))
 }
 
+// Do says what to do next.
+func (e *BehindError) Do() string { return doAcceptLoss }
+
 // VersionError says that the store was written by a newer program.
 type VersionError struct {
 	Dir         string
@@ -71,4 +75,10 @@ func (e *StaleError) Error() string {
 }
 
 // Do says what to do next.
-func (e *StaleError) Do() string { return doRebuild }
+func (e *StaleError) Do() string {
+	have, _, _ := strings.Cut(e.Have, ",")
+	if want, _, _ := strings.Cut(e.Want, ","); have != want {
+		return "leave the rules out to go on under the store's own; 'tclk-audit rebuild' can change its switches"
+	}
+	return doRebuild
+}

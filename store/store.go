@@ -36,6 +36,7 @@ const (
 // it has, or the spec's where it is new.
 type Options struct {
 	ReadOnly bool
+	Existing bool // never makes a store: ErrNoStore where there is none
 	// Rules are set where the store is new. In an existing one other rules are
 	// a *StaleError, unless Rules is nil: then its own stay in force.
 	Rules *fold.Rules
@@ -168,7 +169,7 @@ func (s *Store) open() (err error) {
 	_, statErr := s.fs.Stat(db)
 	isNew := errors.Is(statErr, os.ErrNotExist)
 	switch {
-	case isNew && (s.opts.ReadOnly || s.opts.Rebuilding):
+	case isNew && (s.opts.ReadOnly || s.opts.Existing || s.opts.Rebuilding):
 		return fmt.Errorf("%w: %s", ErrNoStore, s.dir)
 	case statErr != nil && !isNew:
 		return fmt.Errorf("store: opening %s: %w", db, statErr)
@@ -181,7 +182,9 @@ func (s *Store) open() (err error) {
 			return fmt.Errorf("store: making %s: %w", db, err)
 		}
 	}
-	if s.lock, err = pebble.LockDirectory(db, s.fs); err != nil {
+	if s.lock, err = pebble.LockDirectory(db, s.fs); errors.As(err, new(*os.PathError)) {
+		return fmt.Errorf("store: locking %s: %w", db, err)
+	} else if err != nil {
 		return fmt.Errorf("%w: %s", ErrLocked, s.dir)
 	}
 	m, turn, found, err := readMark(s.fs, s.path(markName))

@@ -14,10 +14,12 @@ type Row struct {
 }
 
 const (
-	audit  = "internal/audit"
-	report = "internal/report"
-	ingest = "internal/ingest"
-	gen    = "internal/gen"
+	audit   = "internal/audit"
+	report  = "internal/report"
+	ingest  = "internal/ingest"
+	api     = "internal/api"
+	control = "internal/control"
+	gen     = "internal/gen"
 
 	// testkit makes keys and transcripts with secrets that everybody knows, so
 	// nothing that ships may lean on it except the generator of test corpora.
@@ -57,8 +59,15 @@ var Table = []Row{
 	},
 	{
 		Pkg:     ingest,
-		Own:     []string{"protocol", "export", "store", audit},
+		Own:     []string{"protocol", "verify", "export", "store", audit},
 		TestOwn: []string{"fold", gen},
+	},
+	{
+		Pkg: api,
+		Own: []string{"store"},
+	},
+	{
+		Pkg: control,
 	},
 	{
 		Pkg:   audit,
@@ -92,7 +101,7 @@ var Table = []Row{
 	},
 	{
 		Pkg: "cmd/tclk-audit",
-		Own: []string{"protocol", "fold", "export", audit, report, gen},
+		Own: []string{"protocol", "fold", "export", "store", audit, report, ingest, api, control, gen},
 		Third: []string{
 			"github.com/schollz/progressbar/v3",
 			"github.com/spf13/cobra",
