@@ -20,7 +20,7 @@ func (s *Store) Backup(dir string) (err error) {
 	fs, part := s.fs, dir+".part"
 	for _, path := range [...]string{dir, part} {
 		if _, err := fs.Stat(path); err == nil {
-			return fmt.Errorf("store: backing up: %s is there already: %w", path, os.ErrExist)
+			return fmt.Errorf("store: backing up into %s: %w", path, os.ErrExist)
 		} else if !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("store: backing up: %w", err)
 		}

@@ -46,7 +46,8 @@ func (s *Store) Prune(ctx context.Context, beforeMs int64) (p Pruned, err error)
 	if r.gone.Bytes == 0 {
 		return r.gone, nil
 	}
-	// What was overwritten is gone only when its files are.
+	// What was overwritten is gone only when its files are; a write-log that is
+	// kept for reuse goes when the store is opened next.
 	return r.gone, s.explain(s.db.Compact(ctx, []byte{keyLog}, []byte{keyLog + 1}, false))
 }
 

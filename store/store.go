@@ -213,7 +213,7 @@ func (s *Store) open() (err error) {
 	s.marked = m
 	if s.behind != nil && s.opts.AcceptLoss || !found {
 		s.behind = nil
-		return s.acknowledge()
+		return errors.Join(s.acknowledge(), s.acknowledge()) // in both slots: the greater one counts
 	}
 	return nil
 }

@@ -94,7 +94,7 @@ say of contracts does not change them:
 // answer lets other processes ask about the store until the function that it
 // returns is called, or ctx ends.
 func (a *app) answer(ctx context.Context, s *store.Store) (done func()) {
-	srv, err := control.Serve(s.Dir(), control.WithBackup(api.New(s, api.Options{}), s.Backup))
+	srv, err := control.Serve(s.Dir(), control.WithBackup(api.New(s, api.Options{}), func(dir string) error { return spelled(storeHint(s.Backup(dir))) }))
 	if err != nil {
 		a.warn("nothing can be asked while this runs: %v", err)
 		return func() {}
@@ -114,7 +114,9 @@ func (a *app) answer(ctx context.Context, s *store.Store) (done func()) {
 func (a *app) ingest(ctx context.Context, s *store.Store, paths []string, in *inputFlags, o ingest.Options, asJSON bool) error {
 	bar, memory := a.newProgress("reading", true), newHeap()
 	defer bar.close()
+	var rows int64
 	keep := func(c store.WindowCounts) {
+		rows = c.Rows
 		kept := fmt.Sprintf("%d rows of this run are kept; run it again to go on", c.Rows)
 		a.kept.Store(&kept)
 	}
@@ -128,7 +130,7 @@ func (a *app) ingest(ctx context.Context, s *store.Store, paths []string, in *in
 	res, err := ingest.Run(ctx, s, paths, o)
 	bar.close()
 	if err != nil {
-		if ctx.Err() == nil {
+		if rows > 0 && ctx.Err() == nil {
 			a.warn("%s", *a.kept.Load())
 		}
 		var changed *ingest.ChangedError

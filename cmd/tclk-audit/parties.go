@@ -20,16 +20,16 @@ steps took. They are facts of the rows in the store; it is no score.`,
 			if len(args) != 1 || args[0] == "" {
 				return &usageError{text: "parties needs one DID", hint: "as in: tclk-audit parties did:key:z6Mk..."}
 			}
-			q := url.Values{}
-			if err := a.set(q, out); err != nil {
+			q, err := a.question(cmd, out, "venue")
+			if err != nil {
 				return err
 			}
-			pass(cmd, q, "venue")
+			a.paint(q)
 			return a.ask(cmd, &data, "/v1/parties/"+url.PathEscape(args[0]), q)
 		},
 	}
 	cmd.Flags().StringVar(&venue, "venue", "", "only on the board with this `alias`")
-	out.register(cmd, "")
+	out.object(cmd)
 	data.register(cmd)
 	return cmd
 }

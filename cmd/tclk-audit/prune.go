@@ -25,11 +25,16 @@ old as the file that it came from.`,
 			if before.ms == nil {
 				return &usageError{text: "prune needs --before", hint: "as in: tclk-audit prune --before 2026-09-01T00:00:00Z"}
 			}
-			return a.withStore(cmd, &data, store.Options{Existing: true}, func(s *store.Store) error {
-				p, err := s.Prune(cmd.Context(), *before.ms)
-				if err != nil {
-					return err
-				}
+			var p store.Pruned
+			err := a.withStore(cmd, &data, store.Options{Existing: true}, func(s *store.Store) (err error) {
+				p, err = s.Prune(cmd.Context(), *before.ms)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			// Opening it once more takes away write-logs that held the bytes.
+			return a.withStore(cmd, &data, store.Options{Existing: true}, func(*store.Store) error {
 				_, err = fmt.Fprintf(a.stdout, "the bytes of %d rows are gone: %d unsigned, %d whose signature does not hold, %d malformed; %d bytes in all\n",
 					p.Unsigned+p.Invalid+p.Malformed, p.Unsigned, p.Invalid, p.Malformed, p.Bytes)
 				return err

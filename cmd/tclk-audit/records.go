@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"net/url"
 
 	"github.com/spf13/cobra"
 
@@ -11,9 +10,8 @@ import (
 
 func (a *app) recordsCommand() *cobra.Command {
 	var data dataFlag
-	var out form
 	var venue string
-	var export bool
+	var export, text bool
 	var limit int
 	cmd := &cobra.Command{
 		Use:   "records [flags] ROOM",
@@ -36,25 +34,22 @@ write it to a file.`,
 					hint: "a room is 1 to 48 of a-z, 0-9, _ and -, and begins with a letter or digit",
 				}
 			}
-			q := url.Values{}
-			if err := a.set(q, out); err != nil {
+			q, err := a.question(cmd, form{}, "venue", "limit")
+			if err != nil {
 				return err
 			}
 			if export {
-				if out != (form{}) {
-					return usagef("--export and --json or --jsonl do not go together")
-				}
-				q = url.Values{"format": {"export"}}
+				q.Set("format", "export")
 			}
-			pass(cmd, q, "venue", "limit")
+			ask1(q, "text", text)
 			return a.ask(cmd, &data, "/v1/rooms/"+args[0]+"/records", q)
 		},
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&venue, "venue", "", "only of the board with this `alias`")
 	fs.BoolVar(&export, "export", false, "print the rows' bytes and nothing else")
-	fs.Var(number[int]{&limit, 0, 1 << 30}, "limit", "print `N` at most (default 0: all)")
-	out.register(cmd, "print one JSON line a row")
+	fs.BoolVar(&text, "show-text", false, "show the rows, escaped: strangers' words")
+	limitFlag(cmd, &limit, "print `N` at most, 0: all (default all)")
 	data.register(cmd)
 	return cmd
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"net/url"
-
 	"github.com/spf13/cobra"
 
 	"github.com/tclk-audit/tclk-audit/internal/report"
@@ -13,6 +11,7 @@ func (a *app) showCommand() *cobra.Command {
 	var out form
 	var show report.Show
 	var venue string
+	sightings := choice{value: "near", allowed: []string{"near", "all"}}
 	cmd := &cobra.Command{
 		Use:   "show [flags] CONTRACT",
 		Short: "Tell the story of one contract in a store",
@@ -31,18 +30,19 @@ contradict each other.`,
 			if err != nil {
 				return err
 			}
-			q := url.Values{}
-			if err := a.set(q, out); err != nil {
+			q, err := a.question(cmd, out, "venue", "sightings")
+			if err != nil {
 				return err
 			}
-			pass(cmd, q, "venue")
-			flag01(q, "secrets", show.Secrets)
-			flag01(q, "text", show.Text)
+			ask1(q, "secrets", show.Secrets)
+			ask1(q, "text", show.Text)
+			a.paint(q)
 			return a.ask(cmd, &data, "/v1/contracts/0x"+digits, q)
 		},
 	}
+	cmd.Flags().Var(&sightings, "sightings", "say `where` rows were seen as far as indexes know it (near), or by reading the whole log (all)")
 	cmd.Flags().StringVar(&venue, "venue", "", "only on the board with this `alias`")
-	out.register(cmd, "")
+	out.object(cmd)
 	registerShow(cmd, &show)
 	data.register(cmd)
 	return cmd

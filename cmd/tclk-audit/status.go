@@ -1,14 +1,13 @@
 package main
 
 import (
-	"net/url"
-
 	"github.com/spf13/cobra"
 )
 
 func (a *app) statusCommand() *cobra.Command {
 	var data dataFlag
 	var out form
+	var limit int
 	cmd := &cobra.Command{
 		Use:   "status [flags]",
 		Short: "Say what a store holds",
@@ -17,14 +16,16 @@ with how far it has been read and what is missing in it.`,
 		Example: `  tclk-audit status --data /var/lib/tclk`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			q := url.Values{}
-			if err := a.set(q, out); err != nil {
+			q, err := a.question(cmd, out, "limit")
+			if err != nil {
 				return err
 			}
+			a.paint(q)
 			return a.ask(cmd, &data, "/v1/status", q)
 		},
 	}
-	out.register(cmd, "")
+	limitFlag(cmd, &limit, "list the `N` newest sources, 0: all (default 10)")
+	out.object(cmd)
 	data.register(cmd)
 	return cmd
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -90,6 +91,8 @@ func storeHint(err error) error {
 		return &hintedError{err, "'tclk-audit ingest' makes one; --data or $" + dataVariable + " names another folder"}
 	case errors.Is(err, control.ErrCut):
 		return &hintedError{err, "the process that holds the store has ended; ask again"}
+	case errors.Is(err, os.ErrExist):
+		return &hintedError{err, "name a folder that is not there yet"}
 	case errors.Is(err, syscall.ENOSPC):
 		return &hintedError{err, "make room on the disk and run it again; what was acknowledged is kept"}
 	}
@@ -139,70 +142,92 @@ func (a *app) askOnce(ctx context.Context, dir, method, target string) (control.
 	} else if err != nil {
 		return control.Answer{}, err
 	}
-	if err := s.Behind(); err != nil {
-		a.warn("%v", err)
-	}
 	answer, err := control.Ask(ctx, api.New(s, api.Options{}), method, target, a.stdout)
+	if behind := s.Behind(); behind != nil && !slices.Contains(answer.Warnings, behind.Error()) {
+		a.warn("%v", behind)
+	}
 	return answer, errors.Join(err, s.Close())
 }
 
-// follow ends as an answer says.
+// follow says on standard error what an answer says, and ends as it does.
 func (a *app) follow(answer control.Answer) error {
-	text := strings.TrimSpace(answer.Said)
-	switch answer.Status {
-	case http.StatusOK:
-		a.exit = answer.Exit
-		return nil
-	case http.StatusNotFound:
-		for line := range strings.Lines(text) {
-			a.warn("%s", strings.TrimSpace(line))
-		}
-		a.exit = audit.ExitCannotTell
-		return nil
-	case http.StatusBadRequest:
-		text, hint, _ := strings.Cut(text, "\nhint: ")
-		return &usageError{text: text, hint: hint}
+	for _, w := range answer.Warnings {
+		a.warn("%s", w)
 	}
-	text, hint, _ := strings.Cut(text, "\nhint: ")
-	return &hintedError{errors.New(text), hint}
+	a.exit = answer.Exit
+	text, hint, _ := strings.Cut(strings.TrimSpace(answer.Said), "\nhint: ")
+	switch {
+	case answer.Failed != "":
+		return errors.New(answer.Failed)
+	case answer.Status == http.StatusOK:
+		return nil
+	case answer.Exit == audit.ExitUsage:
+		return &usageError{text: text, hint: hint}
+	case answer.Exit == audit.ExitCannotTell:
+		a.warn("%s", text)
+		a.warn("hint: %s", hint)
+		return nil
+	case hint != "":
+		return &hintedError{errors.New(text), hint}
+	}
+	return errors.New(text)
 }
 
-// form says in which form a list is printed.
+// spelled puts an error's hint into its text, for another process to tell.
+func spelled(err error) error {
+	var hinted *hintedError
+	if errors.As(err, &hinted) {
+		return fmt.Errorf("%w\nhint: %s", err, hinted.hint)
+	}
+	return err
+}
+
+// form says in which form an answer is printed.
 type form struct{ asJSON, asLines bool }
 
-func (f *form) register(cmd *cobra.Command, lines string) {
+func (f *form) object(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON object")
-	if lines != "" {
-		cmd.Flags().BoolVar(&f.asLines, "jsonl", false, lines)
-	}
 }
 
-// set adds the form to a question.
-func (a *app) set(q url.Values, f form) error {
+func (f *form) lines(cmd *cobra.Command, what string) {
+	cmd.Flags().BoolVar(&f.asLines, "jsonl", false, "print one JSON line "+what)
+}
+
+// question begins a question with the form of its answer and the flags that
+// were given, under their names.
+func (a *app) question(cmd *cobra.Command, f form, names ...string) (url.Values, error) {
+	q := url.Values{"format": {"text"}}
 	switch {
 	case f.asJSON && f.asLines:
-		return usagef("--json and --jsonl do not go together")
+		return nil, usagef("--json and --jsonl do not go together")
 	case f.asJSON:
 		q.Set("format", "json")
 	case f.asLines:
 		q.Set("format", "jsonl")
-	case a.color():
-		q.Set("color", "1")
 	}
-	return nil
-}
-
-// pass adds the flags that were given to a question, under their names.
-func pass(cmd *cobra.Command, q url.Values, names ...string) {
 	for _, name := range names {
-		if f := cmd.Flags().Lookup(name); f.Changed {
-			q.Set(name, f.Value.String())
+		if flag := cmd.Flags().Lookup(name); flag.Changed {
+			q.Set(name, flag.Value.String())
 		}
 	}
+	return q, nil
 }
 
-func flag01(q url.Values, name string, on bool) {
+// paint asks for colour where it can be seen.
+func (a *app) paint(q url.Values) {
+	if q.Get("format") == "text" && a.color() {
+		q.Set("color", "1")
+	}
+}
+
+// ask1 asks for what a switch stands for.
+func ask1(q url.Values, name string, on bool) {
 	if on {
 		q.Set(name, "1")
 	}
+}
+
+func limitFlag(cmd *cobra.Command, limit *int, usage string) {
+	cmd.Flags().Var(number[int]{limit, 0, 1 << 30}, "limit", usage)
+	cmd.Flags().Lookup("limit").DefValue = "" // it depends on the form
 }

@@ -4,8 +4,9 @@
 //
 // Whoever may open the store asks its handlers directly (Ask); whoever finds it
 // taken asks the process that has it (Client.Ask). Both get the same answer:
-// what the command prints, with its exit code in ExitHeader, a header or a
-// trailer. A body of another status than 200 is for standard error.
+// what the command prints, and around it, in headers or trailers, with which
+// code it ends and what it says on standard error. Under another status than 200
+// the body is for standard error, too.
 package control
 
 import (
@@ -20,9 +21,12 @@ import (
 	"time"
 )
 
-// ExitHeader says with which code the command ends. Without it an answer was
-// cut short.
-const ExitHeader = "Tclk-Exit"
+// The headers and trailers of an answer.
+const (
+	ExitHeader    = "Tclk-Exit"    // with which code the command ends; without it the answer was cut short
+	ErrorHeader   = "Tclk-Error"   // what went wrong once the answer had begun
+	WarningHeader = "Tclk-Warning" // worth knowing beside it
+)
 
 const (
 	maxConnections = 16       // beyond them a question waits
@@ -35,32 +39,38 @@ const (
 
 // Answer is what was answered beside the bytes that were printed.
 type Answer struct {
-	Status int
-	Exit   int
-	Said   string // the body, where the status is not 200
+	Status   int
+	Exit     int
+	Said     string // the body, where the status is not 200
+	Failed   string // what cut it short, "" for nothing
+	Warnings []string
 }
 
 // ErrCut says that an answer has no end.
 var ErrCut = errors.New("control: the answer was cut short")
 
-// answer reads what stands around the body.
+// answer reads what stands around the body. Where the handler is of this
+// process, what it gave as trailers stands among its headers.
 func answer(status int, said string, headers ...http.Header) (Answer, error) {
 	a := Answer{Status: status, Said: said}
+	code := ""
 	for _, h := range headers {
-		for _, name := range [...]string{ExitHeader, http.TrailerPrefix + ExitHeader} {
-			if v := h.Get(name); v != "" {
-				n, err := strconv.ParseUint(v, 10, 7)
-				if err != nil {
-					return a, fmt.Errorf("control: %q is no exit code", v)
-				}
-				a.Exit = int(n)
-				return a, nil
-			}
+		for _, prefix := range [...]string{"", http.TrailerPrefix} {
+			code += h.Get(prefix + ExitHeader)
+			a.Failed += h.Get(prefix + ErrorHeader)
+			a.Warnings = append(a.Warnings, h.Values(prefix+WarningHeader)...)
 		}
 	}
-	if status == http.StatusOK {
+	if code == "" && status != http.StatusOK {
+		return a, nil
+	} else if code == "" {
 		return a, ErrCut
 	}
+	n, err := strconv.ParseUint(code, 10, 7)
+	if err != nil {
+		return a, fmt.Errorf("control: %q is no exit code", code)
+	}
+	a.Exit = int(n)
 	return a, nil
 }
 
