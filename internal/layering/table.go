@@ -17,6 +17,7 @@ const (
 	audit  = "internal/audit"
 	report = "internal/report"
 	ingest = "internal/ingest"
+	api    = "internal/api"
 	gen    = "internal/gen"
 
 	// testkit makes keys and transcripts with secrets that everybody knows, so
@@ -70,6 +71,12 @@ var Table = []Row{
 	{
 		Pkg: report,
 		Own: []string{"protocol", "fold", "export", audit},
+	},
+	{
+		Pkg: api,
+		Own: []string{"protocol", "verify", "fold", "export", "store", audit, report},
+		// Its tests ask stores that hold the bundled exports and made-up boards.
+		TestOwn: []string{ingest, gen},
 	},
 	{
 		Pkg: testkit,
