@@ -63,10 +63,6 @@ var Table = []Row{
 		TestOwn: []string{"fold", gen},
 	},
 	{
-		Pkg: api,
-		Own: []string{"store"},
-	},
-	{
 		Pkg: control,
 	},
 	{
@@ -79,6 +75,12 @@ var Table = []Row{
 	{
 		Pkg: report,
 		Own: []string{"protocol", "fold", "export", audit},
+	},
+	{
+		Pkg: api,
+		Own: []string{"protocol", "verify", "fold", "export", "store", audit, report},
+		// Its tests ask stores that hold the bundled exports and made-up boards.
+		TestOwn: []string{ingest, gen},
 	},
 	{
 		Pkg: testkit,
