@@ -45,9 +45,19 @@ type posEntry struct {
 
 // boardEntry is a row of the board that bears on a contract.
 type boardEntry struct {
-	at place
-	br boardRow
-	e  entry
+	at  place
+	br  boardRow
+	e   entry
+	row *fold.Row // where it is remembered; else e is read
+}
+
+// read fills row with the entry's.
+func (b *boardEntry) read(r *rowReader, row *fold.Row) error {
+	if b.row != nil {
+		*row = *b.row
+		return nil
+	}
+	return r.read(&b.e, row)
 }
 
 // view is where a fold reads from: a writer's open window, or the store as it
@@ -55,6 +65,9 @@ type boardEntry struct {
 type view interface {
 	getIdx(k []byte) ([]byte, error) // nil where there is none; good until the next call
 	entry(pos uint64) (entry, error)
+	boardEntry(no uint8, at place) (boardEntry, error)    // zero where there is none
+	offerRec(no uint8, id protocol.ID) (*offerRec, error) // nil where there is none
+	contractRec(no uint8, id protocol.ID) (*contractRec, error)
 	scan(prefix []byte, f func(k, v []byte) (bool, error)) error
 	venueOf(no uint8) *venue
 	cutSources() []uint32
@@ -62,9 +75,13 @@ type view interface {
 	ruleset() fold.Rules
 }
 
-func (w *Writer) venueOf(no uint8) *venue { return w.s.venues[no-1] }
-func (w *Writer) cutSources() []uint32    { return w.s.state.cuts }
-func (w *Writer) ruleset() fold.Rules     { return w.s.rules }
+func (w *Writer) venueOf(no uint8) *venue                              { return w.s.venues[no-1] }
+func (w *Writer) cutSources() []uint32                                 { return w.s.state.cuts }
+func (w *Writer) ruleset() fold.Rules                                  { return w.s.rules }
+func (w *Writer) offerRec(no uint8, id protocol.ID) (*offerRec, error) { return w.p.offerRec(no, id) }
+func (w *Writer) contractRec(no uint8, id protocol.ID) (*contractRec, error) {
+	return w.p.contract(no, id)
+}
 func (w *Writer) pathOf(source uint32) (string, error) {
 	rec, err := w.source(source)
 	if err != nil {
@@ -110,15 +127,11 @@ func (c *caseFolder) gather(v view, no uint8, id protocol.ID, rec *contractRec) 
 		}
 	}
 	for _, offer := range offers {
-		val, err := v.getIdx(k.of(keyOffer, no).bytes(offer[:]).b)
+		o, err := v.offerRec(no, offer)
 		if err != nil {
 			return err
 		}
-		if val != nil {
-			o, err := readOfferRec(val)
-			if err != nil {
-				return err
-			}
+		if o != nil {
 			if err := c.addBoard(v, no, o.at); err != nil {
 				return err
 			}
@@ -141,7 +154,7 @@ func (c *caseFolder) addStatement(v view, no uint8, id protocol.ID) error {
 		if b.br.typ != protocol.TypeAccept {
 			continue
 		}
-		if err := c.rows.read(&b.e, &c.row); err != nil {
+		if err := b.read(&c.rows, &c.row); err != nil {
 			return err
 		}
 		f, ok := c.row.Line.Frame.(*protocol.Accept)
@@ -216,23 +229,14 @@ func (c *caseFolder) addBoard(v view, no uint8, at place) error {
 			return nil
 		}
 	}
-	var k key
-	val, err := v.getIdx(k.of(keyBoard, no).place(at).b)
+	b, err := v.boardEntry(no, at)
 	if err != nil {
 		return err
 	}
-	if val == nil {
+	if b.at != at {
 		return fmt.Errorf("store: place %d/%d of the board is not there", at.gen, at.seq)
 	}
-	br, err := readBoardRow(val)
-	if err != nil {
-		return err
-	}
-	e, err := v.entry(at.pos)
-	if err != nil {
-		return err
-	}
-	c.board = append(c.board, boardEntry{at, br, e})
+	c.board = append(c.board, b)
 	return nil
 }
 
@@ -330,11 +334,11 @@ func (c *caseFolder) give(v view, no uint8, id protocol.ID) error {
 	})
 	for i := range c.board {
 		b := &c.board[i]
-		if err := c.rows.read(&b.e, &c.row); err != nil {
+		if err := b.read(&c.rows, &c.row); err != nil {
 			return err
 		}
 		c.row.Conflict = b.br.conflict()
-		c.row.Source = b.e.where.Source
+		c.row.Source = b.br.source
 		c.x.Board(&c.row, fold.BoardFacts{
 			Holes: ven.holesBefore(b.at.gen, b.at.seq), NonceFell: b.br.flags&boardNonceFell != 0, Replay: b.br.flags&boardReplay != 0,
 		})
@@ -516,18 +520,23 @@ func (c *caseFolder) context(v view, no uint8, id protocol.ID, f *folded) error 
 // roomTaken reports whether another contract speaks for an orphan's deal room.
 func roomTaken(v view, no uint8, id protocol.ID, at place) (taken bool, err error) {
 	var k key
-	err = v.scan(k.of(keyContract, no).bytes(id[:8]).b, func(key, val []byte) (bool, error) {
-		if protocol.ID(key[2:]) == id {
-			return true, nil
+	var ids []protocol.ID
+	err = v.scan(k.of(keyContract, no).bytes(id[:8]).b, func(key, _ []byte) (bool, error) {
+		if other := protocol.ID(key[2:]); other != id {
+			ids = append(ids, other)
 		}
-		rec, err := readContractRec(val)
-		if err != nil {
+		return len(ids) < touchSharers, nil
+	})
+	for _, other := range ids {
+		rec, e := v.contractRec(no, other)
+		if err = errors.Join(err, e); err != nil {
 			return false, err
 		}
-		taken = rec.listed || rec.accept.less(at)
-		return !taken, nil
-	})
-	return taken, err
+		if rec != nil && (rec.listed || rec.accept.less(at)) {
+			return true, nil
+		}
+	}
+	return false, err
 }
 
 // payerLocks counts the offer's contracts with a counted lock by one payer.
@@ -539,15 +548,11 @@ func payerLocks(v view, no uint8, offer protocol.ID, payer [8]byte) (n int, err 
 		return len(ids) < touchSharers, nil
 	})
 	for _, id := range ids {
-		val, e := v.getIdx(k.of(keyContract, no).bytes(id[:]).b)
-		if e != nil || val == nil {
-			return n, errors.Join(err, e)
+		rec, e := v.contractRec(no, id)
+		if err = errors.Join(err, e); err != nil {
+			return n, err
 		}
-		rec, e := readContractRec(val)
-		if e != nil {
-			return n, e
-		}
-		if rec.payer == payer {
+		if rec != nil && rec.payer == payer {
 			n++
 		}
 	}
@@ -597,7 +602,10 @@ func (p *projector) fold() error {
 			return err
 		}
 	}
-	return p.drain()
+	if err := p.drain(); err != nil {
+		return err
+	}
+	return p.flush()
 }
 
 func (p *projector) drain() error {
@@ -684,19 +692,38 @@ func (p *projector) touchBoardRow(t touch) error {
 	return nil
 }
 
-// outlooks touches the contracts whose outlook the venue's clock has changed.
+// outlooks tells of the contracts whose outlook the venue's clock alone has
+// changed. No row bears on them, so there is nothing to fold.
 func (p *projector) outlooks(v *venue) error {
 	if !v.hasClock {
 		return nil
 	}
+	var due []protocol.ID
 	for st := protocol.Proposed; st <= protocol.Locked; st++ {
-		from := append([]byte(nil), p.k.of(keyStatus, v.no).byte(byte(st)).b...)
-		to := append([]byte(nil), p.k.u64(uint64(v.clock)+1).b...)
+		from := slices.Clone(p.k.of(keyStatus, v.no).byte(byte(st)).b)
+		to := slices.Clone(p.k.u64(uint64(v.clock) + 1).b)
 		err := p.w.scanRange(from, to, func(k, _ []byte) (bool, error) {
-			p.touch(touchContract, v.no, k[3+8:], p.w.s.state.log)
+			due = append(due, protocol.ID(k[3+8:]))
 			return true, nil
 		})
 		if err != nil {
+			return err
+		}
+	}
+	for _, id := range due {
+		rec, err := p.contract(v.no, id)
+		if err != nil {
+			return err
+		}
+		if rec == nil || !rec.folded {
+			continue
+		}
+		next := *rec
+		next.sum.Outlook = outlookCode(fold.OutlookAt(rec.sum.Status, rec.sum.ExpiresMs, rec.sum.RefundAfterMs, &v.clock).Code)
+		if next.sum.Outlook == rec.sum.Outlook {
+			continue // the window has folded it
+		}
+		if err := p.write(v.no, id, rec, &next, p.w.s.state.log); err != nil {
 			return err
 		}
 	}
@@ -887,10 +914,7 @@ func (p *projector) offerShare(no uint8, id, offer protocol.ID, was, next *contr
 	if *o == before {
 		return nil
 	}
-	p.val = o.append(p.val[:0])
-	if err := p.set(p.k.of(keyOffer, no).bytes(offer[:]).b, p.val); err != nil {
-		return err
-	}
+	p.putOfferRec(no, offer, o)
 	switch {
 	case before.bound == protocol.ID{} && o.bound != protocol.ID{}:
 		v.funnel.Bound++
@@ -1036,17 +1060,18 @@ func (p *projector) unlist(no uint8, id protocol.ID, rec, next *contractRec) err
 		}
 	}
 	next.folded, next.listed, next.counts, next.locked = false, false, false, false
-	p.val = next.append(p.val[:0])
-	return p.set(p.k.of(keyContract, no).bytes(id[:]).b, p.val)
+	p.putContract(no, id, next)
+	return nil
 }
 
 func (p *projector) unindex(no uint8, id protocol.ID, rec *contractRec) error {
 	var err error
 	del := func(k []byte) { err = errors.Join(err, p.w.idx.Delete(k, nil)) }
-	del(p.statusKey(no, id, rec))
+	later := func(k []byte) { err = errors.Join(err, p.w.log.Delete(k, nil)) }
+	later(p.statusKey(no, id, rec))
 	if rec.listed {
-		del(p.k.of(keyParty, no).bytes(rec.payer[:]).bytes(id[:]).b)
-		del(p.k.of(keyParty, no).bytes(rec.payee[:]).bytes(id[:]).b)
+		later(p.k.of(keyParty, no).bytes(rec.payer[:]).bytes(id[:]).b)
+		later(p.k.of(keyParty, no).bytes(rec.payee[:]).bytes(id[:]).b)
 	}
 	if rec.leans {
 		del(p.leansKey(no, id, rec))
@@ -1086,8 +1111,7 @@ func (b *Brief) due() uint64 {
 
 func (b *Brief) outlookString() string { return b.Outlook.String() }
 
-// conclude writes the contract's record, its places in the lists, and the
-// events that tell what changed.
+// conclude fills in the contract's record and writes what follows from it.
 func (p *projector) conclude(no uint8, id protocol.ID, rec, next *contractRec, c *fold.Contract, f *folded, cause uint64) error {
 	v := p.venue(no)
 	next.folded = true
@@ -1100,6 +1124,25 @@ func (p *projector) conclude(no uint8, id protocol.ID, rec, next *contractRec, c
 	if f.o != nil && !next.leans && v.holesBefore(f.at.gen, f.at.seq) != v.holesBefore(f.o.at.gen, f.o.at.seq) {
 		next.leans, leansOn = true, f.o.at
 	}
+	if next.leans {
+		k, to := p.leansKey(no, id, next), leansOn
+		if err := p.set(k, binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, to.gen), to.seq), to.pos)); err != nil {
+			return err
+		}
+	}
+	if rec.folded && rec.leans {
+		if old := slices.Clone(p.leansKey(no, id, rec)); !next.leans || !slices.Equal(old, p.leansKey(no, id, next)) {
+			if err := p.w.idx.Delete(old, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return p.write(no, id, rec, next, cause)
+}
+
+// write writes the contract's record, its places in the lists, and the events.
+func (p *projector) write(no uint8, id protocol.ID, rec, next *contractRec, cause uint64) error {
+	v := p.venue(no)
 	changed := !rec.folded
 	if !rec.folded {
 		v.funnel.Contracts++
@@ -1125,7 +1168,7 @@ func (p *projector) conclude(no uint8, id protocol.ID, rec, next *contractRec, c
 		p.w.added.Events++
 		e.Revision, e.Previous = next.revision, next.event
 		p.val = e.append(p.val[:0], no)
-		if err := p.set(eventKey(nil, p.w.s.state.events), p.val); err != nil {
+		if err := p.setLater(eventKey(nil, p.w.s.state.events), p.val); err != nil {
 			return err
 		}
 		next.event = p.w.s.state.events
@@ -1135,22 +1178,16 @@ func (p *projector) conclude(no uint8, id protocol.ID, rec, next *contractRec, c
 			return err
 		}
 	}
-	p.val = next.append(p.val[:0])
-	if err := p.set(p.k.of(keyContract, no).bytes(id[:]).b, p.val); err != nil {
-		return err
-	}
-	if err := p.set(p.statusKey(no, id, next), nil); err != nil {
-		return err
-	}
-	if next.leans {
-		if err := p.set(p.leansKey(no, id, next), binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, leansOn.gen), leansOn.seq), leansOn.pos)); err != nil {
+	p.putContract(no, id, next)
+	if !rec.folded || rec.sum.Status != next.sum.Status || rec.sum.due() != next.sum.due() {
+		if err := p.setLater(p.statusKey(no, id, next), nil); err != nil {
 			return err
 		}
 	}
 	if next.listed && (!rec.folded || rec.payer != next.payer || rec.payee != next.payee || !rec.listed) {
 		return errors.Join(
-			p.set(p.k.of(keyParty, no).bytes(next.payer[:]).bytes(id[:]).b, []byte{rolePayer}),
-			p.set(p.k.of(keyParty, no).bytes(next.payee[:]).bytes(id[:]).b, []byte{rolePayee}))
+			p.setLater(p.k.of(keyParty, no).bytes(next.payer[:]).bytes(id[:]).b, []byte{rolePayer}),
+			p.setLater(p.k.of(keyParty, no).bytes(next.payee[:]).bytes(id[:]).b, []byte{rolePayee}))
 	}
 	return nil
 }
@@ -1164,19 +1201,14 @@ const (
 func (p *projector) unindexChanged(no uint8, id protocol.ID, rec, next *contractRec) error {
 	old := slices.Clone(p.statusKey(no, id, rec))
 	if !slices.Equal(old, p.statusKey(no, id, next)) {
-		if err := p.w.idx.Delete(old, nil); err != nil {
-			return err
-		}
-	}
-	if rec.leans {
-		if err := p.w.idx.Delete(p.leansKey(no, id, rec), nil); err != nil {
+		if err := p.w.log.Delete(old, nil); err != nil {
 			return err
 		}
 	}
 	if rec.listed && (rec.payer != next.payer || rec.payee != next.payee) {
 		return errors.Join(
-			p.w.idx.Delete(p.k.of(keyParty, no).bytes(rec.payer[:]).bytes(id[:]).b, nil),
-			p.w.idx.Delete(p.k.of(keyParty, no).bytes(rec.payee[:]).bytes(id[:]).b, nil))
+			p.w.log.Delete(p.k.of(keyParty, no).bytes(rec.payer[:]).bytes(id[:]).b, nil),
+			p.w.log.Delete(p.k.of(keyParty, no).bytes(rec.payee[:]).bytes(id[:]).b, nil))
 	}
 	return nil
 }
@@ -1400,6 +1432,7 @@ func (p *projector) setFell(v *venue, at place, fell bool) error {
 	if err := p.set(k, p.val); err != nil {
 		return err
 	}
+	p.cache.rows.drop(at.pos)
 	p.touchPlace(v.no, at)
 	return nil
 }

@@ -26,6 +26,7 @@ type projector struct {
 	pending []touch // in the order in which the window touched them
 	touched map[touch]bool
 	cases   caseFolder
+	cache   cache
 
 	// The end of the board, where rows come in order: facts of a late row are
 	// found again from the rows around it.
@@ -62,12 +63,22 @@ type tail struct {
 func newProjector(w *Writer) *projector {
 	return &projector{
 		w: w, rows: *newRowReader(w.s.rules), touched: map[touch]bool{}, tails: map[uint8]*tail{},
-		cases: caseFolder{x: fold.NewExcerpt(fold.Options{Rules: w.s.rules})},
+		cache: newCache(), cases: caseFolder{x: fold.NewExcerpt(fold.Options{Rules: w.s.rules})},
 	}
 }
 
-// set writes a key of the open window.
-func (p *projector) set(k, v []byte) error { return p.w.idx.Set(k, v, nil) }
+// set writes a key that reads of the open window have to see.
+func (p *projector) set(k, v []byte) error {
+	p.w.filter.add(k)
+	return p.w.idx.Set(k, v, nil)
+}
+
+// setLater writes a key that nothing reads before the window ends, or only
+// through the cache.
+func (p *projector) setLater(k, v []byte) error {
+	p.w.filter.add(k)
+	return p.w.log.Set(k, v, nil)
+}
 
 func (p *projector) touch(what touchKind, venue uint8, id []byte, cause uint64) {
 	t := touch{what: what, venue: venue}
@@ -201,11 +212,11 @@ func (p *projector) counts(r *fold.Row) bool {
 // row takes in one usable row that stands in the log at i.at.
 func (p *projector) row(src *sourceRec, r *fold.Row, id protocol.RecordID, i identity) error {
 	venueNo, v := src.venueNo, p.venue(src.venueNo)
-	known, have, err := p.w.identity(venueNo, id)
+	opens, known, have, err := p.w.identity(venueNo, r, id)
 	if err != nil {
 		return err
 	}
-	if !known || i.at.less(have.at) {
+	if !opens && (!known || i.at.less(have.at)) {
 		p.val = i.append(p.val[:0])
 		if err := p.set(p.k.of(keyIdentity, venueNo).bytes(id[:half]).b, p.val); err != nil {
 			return err
@@ -367,8 +378,10 @@ func (p *projector) boardRow(src *sourceRec, v *venue, r *fold.Row, i identity, 
 	}
 	switch f := r.Line.Frame.(type) {
 	case *protocol.Offer:
+		p.remember(at, br, r)
 		return p.offer(v, f, r, at)
 	case *protocol.Accept:
+		p.remember(at, br, r)
 		return p.accept(v, f, r, at)
 	case nil:
 		if o, ok := r.Reference.Frame.(*protocol.Offer); ok {
@@ -456,6 +469,7 @@ func (p *projector) flagRow(v *venue, at place, flag uint8) error {
 	if err := p.set(k, p.val); err != nil {
 		return err
 	}
+	p.cache.rows.drop(at.pos)
 	p.touchPlace(v.no, at)
 	return nil
 }
@@ -699,43 +713,18 @@ func (p *projector) putOffer(v *venue, f *protocol.Offer, at place) error {
 		v.funnel.Offers++
 	case !at.less(rec.at):
 		return nil // a replay
+	default:
+		if err := p.keepIdentity(v.no, rec.at.pos); err != nil {
+			return err
+		}
 	}
 	rec.at, rec.expires = at, f.ExpiresMs
-	p.val = rec.append(p.val[:0])
-	if err := p.set(p.k.of(keyOffer, v.no).bytes(f.ID[:]).b, p.val); err != nil {
-		return err
-	}
+	p.putOfferRec(v.no, f.ID, rec)
 	if waits, err := p.isNamed(v.no, 'w', f.ID[:half]); err != nil || !waits {
 		return err
 	}
 	p.touch(touchOffer, v.no, f.ID[:], at.pos)
 	return nil
-}
-
-func (p *projector) offerRec(venue uint8, id protocol.ID) (*offerRec, error) {
-	k := p.k.of(keyOffer, venue).bytes(id[:]).b
-	v, err := p.w.getIdx(k)
-	if err != nil || v == nil {
-		return nil, err
-	}
-	rec, err := readOfferRec(v)
-	if err != nil {
-		return nil, p.w.s.damagedKey(k, err)
-	}
-	return &rec, nil
-}
-
-func (p *projector) contract(venue uint8, id protocol.ID) (*contractRec, error) {
-	k := p.k.of(keyContract, venue).bytes(id[:]).b
-	v, err := p.w.getIdx(k)
-	if err != nil || v == nil {
-		return nil, err
-	}
-	rec, err := readContractRec(v)
-	if err != nil {
-		return nil, p.w.s.damagedKey(k, err)
-	}
-	return &rec, nil
 }
 
 // accept takes in an accept on the board.
@@ -750,10 +739,18 @@ func (p *projector) accept(v *venue, f *protocol.Accept, r *fold.Row, at place) 
 	if rec == nil {
 		rec = &contractRec{offer: f.Ref, accept: at}
 		p.w.added.Contracts++
+		// Lists are read from the window: the key has to be there.
+		p.val = rec.append(p.val[:0])
+		if err := p.set(p.k.of(keyContract, v.no).bytes(f.Contract[:]).b, p.val); err != nil {
+			return err
+		}
 	} else {
 		// The earliest row stands in the record, the others in a list.
 		further, offer := at, f.Ref
 		if at.less(rec.accept) {
+			if err := p.keepIdentity(v.no, rec.accept.pos); err != nil {
+				return err
+			}
 			further, offer = rec.accept, rec.offer
 			rec.accept, rec.offer = at, f.Ref
 		}
@@ -762,10 +759,7 @@ func (p *projector) accept(v *venue, f *protocol.Accept, r *fold.Row, at place) 
 			return err
 		}
 	}
-	p.val = rec.append(p.val[:0])
-	if err := p.set(p.k.of(keyContract, v.no).bytes(f.Contract[:]).b, p.val); err != nil {
-		return err
-	}
+	p.putContract(v.no, f.Contract, rec)
 	if err := p.set(p.k.of(keyOffered, v.no).bytes(f.Ref[:half]).bytes(f.Contract[:]).b, nil); err != nil {
 		return err
 	}

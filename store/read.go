@@ -77,7 +77,9 @@ func (r *Reader) getIdx(k []byte) ([]byte, error) {
 	} else if err != nil {
 		return nil, r.s.explain(err)
 	}
-	r.got = append(r.got[:0], v...)
+	if r.got = append(r.got[:0], v...); r.got == nil {
+		r.got = []byte{} // there, and empty
+	}
 	return r.got, closer.Close()
 }
 
@@ -109,6 +111,24 @@ func (r *Reader) scanRange(from, to []byte, f func(k, v []byte) (bool, error)) e
 		}
 	}
 	return r.s.explain(errors.Join(it.Error(), it.Close()))
+}
+
+func (r *Reader) boardEntry(no uint8, at place) (boardEntry, error) { return readBoardEntry(r, no, at) }
+func (r *Reader) contractRec(no uint8, id protocol.ID) (*contractRec, error) {
+	return r.contract(no, id)
+}
+
+func (r *Reader) offerRec(no uint8, id protocol.ID) (*offerRec, error) {
+	var k key
+	val, err := r.getIdx(k.of(keyOffer, no).bytes(id[:]).b)
+	if err != nil || val == nil {
+		return nil, err
+	}
+	o, err := readOfferRec(val)
+	if err != nil {
+		return nil, r.s.damagedKey(k.b, err)
+	}
+	return &o, nil
 }
 
 func (r *Reader) venueOf(no uint8) *venue { return r.venues[no-1] }
@@ -368,17 +388,8 @@ func (r *Reader) Fold(i Item, records map[protocol.RecordID]uint64) (*fold.Contr
 		return nil, err
 	}
 	var f folded
-	var k key
-	val, err := r.getIdx(k.of(keyOffer, i.no).bytes(rec.offer[:]).b)
-	if err != nil {
+	if f.o, err = r.offerRec(i.no, rec.offer); err != nil {
 		return nil, err
-	}
-	if val != nil {
-		o, err := readOfferRec(val)
-		if err != nil {
-			return nil, r.s.damagedKey(k.b, err)
-		}
-		f.o = &o
 	}
 	var bound protocol.ID
 	if f.o != nil {

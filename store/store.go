@@ -28,8 +28,8 @@ const (
 	// engineFormat pins Pebble's own on-disk format.
 	engineFormat = pebble.FormatVirtualSSTables
 
-	memTableBytes = 16 << 20
-	cacheBytes    = 48 << 20
+	memTableBytes = 32 << 20
+	cacheBytes    = 32 << 20
 )
 
 // Options of a store. The zero value opens one for writing under the rules that
@@ -255,7 +255,7 @@ func (s *Store) engine() *pebble.Options {
 		FS: s.fs, Lock: s.lock, Logger: logger{s}, ReadOnly: s.opts.ReadOnly,
 		FormatMajorVersion: engineFormat, ErrorIfNotExists: false,
 		MemTableSize: memTableBytes, MemTableStopWritesThreshold: 4, CacheSize: cacheBytes,
-		L0CompactionThreshold: 4, L0StopWritesThreshold: 24, LBaseMaxBytes: 64 << 20,
+		L0CompactionThreshold: 8, L0CompactionFileThreshold: 2000, L0StopWritesThreshold: 40, LBaseMaxBytes: 256 << 20, FlushSplitBytes: 4 << 20,
 		MaxOpenFiles: 500,
 	}
 	o.EventListener = &pebble.EventListener{

@@ -64,10 +64,11 @@ type Row struct {
 // Writer appends to a store. It is not for concurrent use, and one store has
 // one at a time.
 type Writer struct {
-	s   *Store
-	log *pebble.Batch // the entries of the log
-	idx *pebble.Batch // all else, and what is read while a window is open
-	p   *projector
+	s      *Store
+	log    *pebble.Batch // the entries of the log
+	idx    *pebble.Batch // all else, and what is read while a window is open
+	p      *projector
+	filter filter
 
 	first   uint64   // position of the window's first entry
 	window  [][]byte // its entries
@@ -102,7 +103,7 @@ func (s *Store) NewWriter() (*Writer, error) {
 	}
 	w := &Writer{s: s, sources: map[uint32]*sourceRec{}, dirty: map[uint32]bool{}}
 	w.p = newProjector(w)
-	if err := w.p.load(); err != nil {
+	if err := errors.Join(w.p.load(), w.filter.load(s)); err != nil {
 		return nil, err
 	}
 	w.begin()
@@ -283,7 +284,7 @@ func (w *Writer) Add(source uint32, r *Row) error {
 		id = unusableID(e.room, e.gen, r.Record.Seq, h)
 	}
 	at := place{r.Record.Generation, r.Record.Seq, 0}
-	known, have, err := w.identity(e.venue, id)
+	_, known, have, err := w.identity(e.venue, &r.Row, id)
 	if err != nil {
 		return err
 	}
@@ -388,25 +389,35 @@ func (w *Writer) addBad(rec *sourceRec, r *Row, e *entry) error {
 	return w.p.bad(rec, e, pos)
 }
 
-func (w *Writer) identity(venue uint8, id protocol.RecordID) (known bool, i identity, err error) {
+// identity looks for the first sighting of a row. opens tells that the row is
+// found by the offer or contract that it opens, and needs no key of its own.
+func (w *Writer) identity(venue uint8, r *fold.Row, id protocol.RecordID) (opens, known bool, i identity, err error) {
+	if opens, known, i, err = w.p.known(venue, r); opens || err != nil {
+		return opens, known, i, err
+	}
 	v, err := w.getIdx(w.k.of(keyIdentity, venue).bytes(id[:half]).b)
 	if err != nil || v == nil {
-		return false, i, err
+		return false, false, i, err
 	}
 	i, err = readIdentity(v)
-	return err == nil, i, err
+	return false, err == nil, i, err
 }
 
 // getIdx reads a key as the open window has it; nil where there is none. The
 // value is good until the next call.
 func (w *Writer) getIdx(k []byte) ([]byte, error) {
+	if w.filter.absent(k) {
+		return nil, nil
+	}
 	v, closer, err := w.idx.Get(k)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil, nil
 	} else if err != nil {
 		return nil, w.s.explain(err)
 	}
-	w.p.got = append(w.p.got[:0], v...)
+	if w.p.got = append(w.p.got[:0], v...); w.p.got == nil {
+		w.p.got = []byte{} // there, and empty
+	}
 	return w.p.got, closer.Close()
 }
 
