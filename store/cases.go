@@ -1055,10 +1055,7 @@ func (p *projector) unindex(no uint8, id protocol.ID, rec *contractRec) error {
 }
 
 func (p *projector) leansKey(no uint8, id protocol.ID, rec *contractRec) []byte {
-	at := rec.acceptAt
-	if !rec.listed {
-		at = rec.accept
-	}
+	at := rec.stands()
 	return p.k.of(keyLeans, no).u64(at.gen).u64(at.seq).bytes(id[:]).b
 }
 
@@ -1137,7 +1134,7 @@ func (p *projector) conclude(no uint8, id protocol.ID, rec, next *contractRec, c
 	if err := p.set(p.k.of(keyContract, no).bytes(id[:]).b, p.val); err != nil {
 		return err
 	}
-	if err := p.set(p.statusKey(no, id, next), nil); err != nil {
+	if err := p.set(p.statusKey(no, id, next), appendPlace(nil, next.stands())); err != nil {
 		return err
 	}
 	if next.leans {
