@@ -5,14 +5,225 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"iter"
 	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/tclk-audit/tclk-audit/export"
 	"github.com/tclk-audit/tclk-audit/fold"
 	"github.com/tclk-audit/tclk-audit/protocol"
 	"github.com/tclk-audit/tclk-audit/verify"
 )
+
+// List lists contracts, and says how many pass the filter whatever its limit.
+// It reads their records and folds nothing, but for SinceMs the few whose
+// frames stand outside their places.
+func (r *Reader) List(f Filter) (items []Item, total int, err error) {
+	if f.indexed() {
+		return r.listByStatus(&f)
+	}
+	var order []sortKey
+	var failed error
+	add := func(no uint8, id protocol.ID, rec *contractRec) {
+		if failed != nil || !rec.folded || !r.passes(&f, no, id, rec) {
+			return
+		}
+		i := r.item(no, id, rec)
+		if f.Outlook != "" && i.Outlook.String() != f.Outlook || f.Keep != nil && !f.Keep(&i) {
+			return
+		}
+		if f.SinceMs != 0 {
+			var recent bool
+			if recent, failed = r.since(&i, f.SinceMs); !recent {
+				return
+			}
+		}
+		order = append(order, f.Sort.key(&i, len(items)))
+		items = append(items, i)
+	}
+	if err := r.each(&f, add); err != nil || failed != nil {
+		return nil, 0, errors.Join(err, failed)
+	}
+	slices.SortFunc(order, sortKey.compare)
+	total = len(order)
+	if f.Limit > 0 && total > f.Limit {
+		order = order[:f.Limit]
+	}
+	sorted := make([]Item, len(order))
+	for i, k := range order {
+		sorted[i] = items[k.index]
+	}
+	return sorted, total, nil
+}
+
+func (r *Reader) item(no uint8, id protocol.ID, rec *contractRec) Item {
+	i := Item{
+		Venue: r.venues[no-1].alias, Contract: id, Offer: rec.offer, Revision: rec.revision, Brief: rec.sum,
+		no: no, at: rec.stands(), event: rec.event,
+	}
+	r.clockOutlook(&i)
+	return i
+}
+
+// indexed reports whether the list by status knows all that is asked.
+func (f *Filter) indexed() bool {
+	return f.Limit > 0 && f.Sort != ByRevision && f.Keep == nil && f.Outlook == "" && f.Party == "" && f.Finding == fold.CodeNone &&
+		f.Binding == fold.BindingNone && !f.Chosen && f.SinceMs == 0 && f.Offer == (protocol.ID{}) && f.Prefix == ""
+}
+
+// listByStatus lists contracts by what stands in the list by status alone, and
+// reads the records of those within the limit.
+func (r *Reader) listByStatus(f *Filter) (items []Item, total int, err error) {
+	type listed struct {
+		sortKey
+		id protocol.ID
+	}
+	compare := func(a, b listed) int { return a.compare(b.sortKey) }
+	var best []listed
+	statuses := f.Status
+	if len(statuses) == 0 {
+		for st := protocol.StatusNone; st <= protocol.Cancelled; st++ {
+			statuses = append(statuses, st)
+		}
+	}
+	for _, v := range r.venues {
+		if f.Venue != "" && v.alias != f.Venue {
+			continue
+		}
+		for _, st := range statuses {
+			err := r.scan([]byte{keyStatus, v.no, byte(st)}, func(k, val []byte) (bool, error) {
+				d := dec{b: val}
+				l := listed{sortKey{no: v.no, at: d.place()}, protocol.ID(k[3+8:])}
+				if d.err != nil {
+					return false, r.damaged(k, d.err)
+				}
+				if f.Sort == ByDeadline {
+					l.first = binary.BigEndian.Uint64(k[3:])
+				}
+				total++
+				// Twice the limit is kept, and now and then the better half of it.
+				if len(best) >= 2*f.Limit {
+					slices.SortFunc(best, compare)
+					best = best[:f.Limit]
+				}
+				best = append(best, l)
+				return true, nil
+			})
+			if err != nil {
+				return nil, 0, err
+			}
+		}
+	}
+	slices.SortFunc(best, compare)
+	for _, l := range best[:min(len(best), f.Limit)] {
+		rec, err := r.contract(l.no, l.id)
+		if err != nil {
+			return nil, 0, err
+		}
+		if rec != nil {
+			items = append(items, r.item(l.no, l.id, rec))
+		}
+	}
+	return items, total, nil
+}
+
+// sortKey is what a contract is sorted by: small, since there may be many.
+type sortKey struct {
+	first uint64
+	no    uint8
+	at    place
+	index int
+}
+
+func (o Order) key(i *Item, index int) sortKey {
+	k := sortKey{no: i.no, at: i.at, index: index}
+	switch o {
+	case ByDeadline:
+		k.first = i.due()
+	case ByRevision:
+		k.first = ^i.event
+	}
+	return k
+}
+
+func (k sortKey) compare(o sortKey) int {
+	return cmp.Or(
+		cmp.Compare(k.first, o.first), cmp.Compare(k.no, o.no), cmp.Compare(k.at.gen, o.at.gen), cmp.Compare(k.at.seq, o.at.seq),
+		cmp.Compare(k.at.pos, o.at.pos), cmp.Compare(k.index, o.index))
+}
+
+// eachOf reads the records of contracts. In the order of their keys that costs
+// a step of one iterator each, and no look-up.
+func (r *Reader) eachOf(no uint8, ids []protocol.ID, add func(no uint8, id protocol.ID, rec *contractRec)) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	slices.SortFunc(ids, func(a, b protocol.ID) int { return bytes.Compare(a[:], b[:]) })
+	it, err := r.snap.NewIter(&pebble.IterOptions{LowerBound: []byte{keyContract, no}, UpperBound: after([]byte{keyContract, no})})
+	if err != nil {
+		return r.s.explain(err)
+	}
+	var k key
+	for i, id := range ids {
+		if i > 0 && id == ids[i-1] || !it.SeekGE(k.of(keyContract, no).bytes(id[:]).b) || !bytes.Equal(it.Key(), k.b) {
+			continue
+		}
+		rec, err := readContractRec(it.Value())
+		if err != nil {
+			return errors.Join(r.damaged(k.b, err), it.Close())
+		}
+		add(no, id, &rec)
+	}
+	return r.s.explain(errors.Join(it.Error(), it.Close()))
+}
+
+// since reports whether a contract has a row at or after a time: its accept,
+// the last of its deal room, or a frame that stands elsewhere.
+func (r *Reader) since(i *Item, ms int64) (bool, error) {
+	var k key
+	val, err := r.getIdx(k.of(keyBoard, i.no).place(i.at).b)
+	if err != nil {
+		return false, err
+	}
+	if val != nil {
+		br, err := readBoardRow(val)
+		if err != nil {
+			return false, r.damaged(k.b, err)
+		}
+		if br.ts >= ms {
+			return true, nil
+		}
+	}
+	room := roomKey(protocol.DealRoom(i.Contract))
+	if val, err = r.getIdx(k.of(keyRoom, i.no).bytes(room[:]).b); err != nil {
+		return false, err
+	}
+	if val != nil {
+		rec, err := readRoomRec(val)
+		if err != nil {
+			return false, r.damaged(k.b, err)
+		}
+		if rec.rows > 0 && rec.lastTs >= ms {
+			return true, nil
+		}
+	}
+	for _, id := range [...]protocol.ID{i.Contract, i.Offer} {
+		if val, err = r.getIdx(k.of(keyNamed, i.no).byte('f').bytes(id[:half]).b); err != nil {
+			return false, err
+		}
+		if val == nil {
+			continue
+		}
+		c, err := r.Fold(*i, nil)
+		if err != nil || c == nil {
+			return false, err
+		}
+		return slices.ContainsFunc(c.Steps, func(s fold.Step) bool { return s.TsMs >= ms }), nil
+	}
+	return false, nil
+}
 
 // RecordKind says what an entry of the log is.
 type RecordKind uint8

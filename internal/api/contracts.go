@@ -116,15 +116,12 @@ func (s *selection) passes(i *store.Item) bool {
 
 // find lists what is selected; all is how many there are beyond the limit, too.
 func (s *selection) find(r *store.Reader) (items []store.Item, all int, err error) {
-	if items, err = r.Contracts(s.Filter); err != nil {
-		return nil, 0, err
+	f := s.Filter
+	f.Limit = s.limit
+	if len(s.outlook)+len(s.binding) > 0 || s.findings != 0 {
+		f.Keep = s.passes
 	}
-	items = slices.DeleteFunc(items, func(i store.Item) bool { return !s.passes(&i) })
-	all = len(items)
-	if s.limit > 0 && all > s.limit {
-		items = items[:s.limit]
-	}
-	return items, all, nil
+	return r.List(f)
 }
 
 func (h *handler) contracts(q *query, out *reply) error {
