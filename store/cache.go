@@ -47,6 +47,8 @@ const (
 	recentOffers    = 12 << 10
 	recentContracts = 8 << 10
 	recentRows      = 12 << 10
+	recentLists     = 12 << 10
+	recentList      = 64 // rows of a list that is remembered
 )
 
 type offerKey struct {
@@ -54,12 +56,19 @@ type offerKey struct {
 	id    protocol.ID
 }
 
+type listKey struct {
+	venue uint8
+	list  byte
+	id    [half]byte
+}
+
 // cache holds the offers and contracts that the open window has changed, which
 // are written when it ends, and some of those read or written of late.
 type cache struct {
 	offers    recent[offerKey, *offerRec]
 	contracts recent[offerKey, *contractRec]
-	rows      recent[uint64, *boardEntry] // offers and accepts on the board, by position
+	rows      recent[uint64, *boardEntry] // rows of the board with a frame, by position
+	lists     recent[listKey, []namedRow] // whole lists of frames
 
 	dirtyOffers    map[offerKey]*offerRec
 	dirtyContracts map[offerKey]*contractRec
@@ -68,7 +77,7 @@ type cache struct {
 func newCache() cache {
 	return cache{
 		offers: newRecent[offerKey, *offerRec](recentOffers), contracts: newRecent[offerKey, *contractRec](recentContracts),
-		rows:        newRecent[uint64, *boardEntry](recentRows),
+		rows: newRecent[uint64, *boardEntry](recentRows), lists: newRecent[listKey, []namedRow](recentLists),
 		dirtyOffers: map[offerKey]*offerRec{}, dirtyContracts: map[offerKey]*contractRec{},
 	}
 }
@@ -126,6 +135,33 @@ func (p *projector) putContract(venue uint8, id protocol.ID, rec *contractRec) {
 	p.cache.dirtyContracts[offerKey{venue, id}] = rec
 }
 
+// named reads a list of frames.
+func (w *Writer) named(no uint8, list byte, id [half]byte) ([]namedRow, error) {
+	lk := listKey{no, list, id}
+	if rows, ok := w.p.cache.lists.get(lk); ok {
+		return rows, nil
+	}
+	rows, err := readNamed(w, no, list, id)
+	if err == nil && len(rows) > 0 && len(rows) < recentList {
+		w.p.cache.lists.put(lk, rows)
+	}
+	return rows, err
+}
+
+// noteNamed keeps what is remembered of a list true to one more row. empty tells
+// that there was none before.
+func (c *cache) noteNamed(lk listKey, n namedRow, empty bool) {
+	rows, ok := c.lists.get(lk)
+	switch {
+	case ok && len(rows) < recentList:
+		c.lists.put(lk, append(rows, n))
+	case ok:
+		c.lists.drop(lk)
+	case empty:
+		c.lists.put(lk, []namedRow{n})
+	}
+}
+
 // flush writes the records that the window changed.
 func (p *projector) flush() error {
 	for ck, rec := range p.cache.dirtyOffers {
@@ -142,6 +178,7 @@ func (p *projector) flush() error {
 		}
 		p.cache.contracts.put(ck, rec)
 	}
+	clear(p.fresh)
 	clear(p.cache.dirtyOffers)
 	clear(p.cache.dirtyContracts)
 	return nil

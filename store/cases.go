@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 
@@ -68,6 +67,8 @@ type view interface {
 	boardEntry(no uint8, at place) (boardEntry, error)    // zero where there is none
 	offerRec(no uint8, id protocol.ID) (*offerRec, error) // nil where there is none
 	contractRec(no uint8, id protocol.ID) (*contractRec, error)
+	inRoom(no uint8, room [8]byte) ([]protocol.ID, error)
+	named(no uint8, list byte, id [half]byte) ([]namedRow, error)
 	scan(prefix []byte, f func(k, v []byte) (bool, error)) error
 	venueOf(no uint8) *venue
 	cutSources() []uint32
@@ -136,11 +137,11 @@ func (c *caseFolder) gather(v view, no uint8, id protocol.ID, rec *contractRec) 
 				return err
 			}
 		}
-		if err := c.addNamed(v, no, 'f', keyFrame, offer[:half], namedRows); err != nil {
+		if err := c.addNamed(v, no, 'f', offer[:half]); err != nil {
 			return err
 		}
 	}
-	if err := c.addNamed(v, no, 'f', keyFrame, id[:half], namedRows); err != nil {
+	if err := c.addNamed(v, no, 'f', id[:half]); err != nil {
 		return err
 	}
 	return c.addStatement(v, no, id)
@@ -165,7 +166,7 @@ func (c *caseFolder) addStatement(v view, no uint8, id protocol.ID) error {
 	}
 	for _, st := range seen {
 		k := statementKey(st)
-		if err := c.addNamed(v, no, 's', keySecret, k[:], secretRows); err != nil {
+		if err := c.addNamed(v, no, 's', k[:]); err != nil {
 			return err
 		}
 		if st.Kind() == protocol.LockPoint {
@@ -188,7 +189,7 @@ func (c *caseFolder) addSiblings(v view, no uint8, id protocol.ID, st [half]byte
 			continue
 		}
 		c.x.Sibling(other)
-		if err := c.addNamed(v, no, 'f', keyFrame, other[:half], namedRows); err != nil {
+		if err := c.addNamed(v, no, 'f', other[:half]); err != nil {
 			return err
 		}
 		if err := c.addRoom(v, no, protocol.DealRoom(other), &c.other); err != nil {
@@ -234,62 +235,74 @@ func (c *caseFolder) addBoard(v view, no uint8, at place) error {
 		return err
 	}
 	if b.at != at {
-		return fmt.Errorf("store: place %d/%d of the board is not there", at.gen, at.seq)
+		return nil // a second sighting that has no place of its own
 	}
 	c.board = append(c.board, b)
 	return nil
 }
 
 // addNamed adds the rows of a list of frames.
-func (c *caseFolder) addNamed(v view, no uint8, list, kind byte, id []byte, limit int) error {
-	var k key
-	val, err := v.getIdx(k.of(keyNamed, no).byte(list).bytes(id).b)
-	if err != nil || val == nil {
-		return err
-	}
-	var positions []uint64
-	err = v.scan(k.of(kind, no).bytes(id).b, func(key, _ []byte) (bool, error) {
-		positions = append(positions, binary.BigEndian.Uint64(key[len(key)-8:]))
-		return len(positions) < limit, nil
-	})
+func (c *caseFolder) addNamed(v view, no uint8, list byte, id []byte) error {
+	rows, err := v.named(no, list, [half]byte(id))
 	if err != nil {
 		return err
 	}
-	for _, pos := range positions {
-		if err := c.addEntry(v, no, pos); err != nil {
+	for _, n := range rows {
+		if n.board {
+			err = c.addBoard(v, no, n.at)
+		} else {
+			err = c.addEntry(v, n.at.pos)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// addEntry adds a row of the log, of the board or of another room.
-func (c *caseFolder) addEntry(v view, no uint8, pos uint64) error {
-	e, err := v.entry(pos)
-	if err != nil {
-		return err
-	}
-	if e.kind != entryRow {
-		return nil
-	}
-	if e.room != protocol.BoardRoom {
-		for i := range c.other {
-			if c.other[i].pos == pos {
-				return nil
-			}
-		}
-		c.other = append(c.other, posEntry{pos, e})
-		return nil
-	}
-	if err := c.rows.read(&e, &c.row); err != nil {
-		return err
-	}
-	at := place{e.gen, c.row.Record.Seq, pos}
+// readNamed reads a list of frames: 'f', those that name a contract or offer, or
+// 's', the reveals that open a statement.
+func readNamed(v view, no uint8, list byte, id [half]byte) (rows []namedRow, err error) {
 	var k key
-	if val, err := v.getIdx(k.of(keyBoard, no).place(at).b); err != nil || val == nil {
-		return err // a second sighting that has no place of its own
+	kind, limit := byte(keyFrame), namedRows
+	if list == 's' {
+		kind, limit = keySecret, secretRows
 	}
-	return c.addBoard(v, no, at)
+	val, err := v.getIdx(k.of(keyNamed, no).byte(list).bytes(id[:]).b)
+	if err != nil || val == nil {
+		return nil, err
+	}
+	err = v.scan(k.of(kind, no).bytes(id[:]).b, func(key, val []byte) (bool, error) {
+		n := namedRow{at: place{pos: binary.BigEndian.Uint64(key[len(key)-8:])}, board: len(val) > 0}
+		if n.board {
+			d := dec{b: val}
+			n.at = d.place()
+		}
+		rows = append(rows, n)
+		return len(rows) < limit, nil
+	})
+	return rows, err
+}
+
+// namedRow is a row of a list of frames: its place if it stands on the board,
+// else its position alone.
+type namedRow struct {
+	at    place
+	board bool
+}
+
+// addEntry adds a row of another room than the board.
+func (c *caseFolder) addEntry(v view, pos uint64) error {
+	for i := range c.other {
+		if c.other[i].pos == pos {
+			return nil
+		}
+	}
+	e, err := v.entry(pos)
+	if err == nil && e.kind == entryRow {
+		c.other = append(c.other, posEntry{pos, e})
+	}
+	return err
 }
 
 // addRoom lists the entries of a room.
@@ -519,20 +532,13 @@ func (c *caseFolder) context(v view, no uint8, id protocol.ID, f *folded) error 
 
 // roomTaken reports whether another contract speaks for an orphan's deal room.
 func roomTaken(v view, no uint8, id protocol.ID, at place) (taken bool, err error) {
-	var k key
-	var ids []protocol.ID
-	err = v.scan(k.of(keyContract, no).bytes(id[:8]).b, func(key, _ []byte) (bool, error) {
-		if other := protocol.ID(key[2:]); other != id {
-			ids = append(ids, other)
-		}
-		return len(ids) < touchSharers, nil
-	})
+	ids, err := v.inRoom(no, [8]byte(id[:8]))
 	for _, other := range ids {
 		rec, e := v.contractRec(no, other)
 		if err = errors.Join(err, e); err != nil {
 			return false, err
 		}
-		if rec != nil && (rec.listed || rec.accept.less(at)) {
+		if other != id && rec != nil && (rec.listed || rec.accept.less(at)) {
 			return true, nil
 		}
 	}
@@ -589,6 +595,8 @@ func readShare(b []byte) (s share, err error) {
 // fold folds everything that the window touches, until nothing is touched any
 // more.
 func (p *projector) fold() error {
+	p.folding = true
+	defer func() { p.folding = false }()
 	for _, v := range p.w.s.venues {
 		if err := p.renonce(v); err != nil {
 			return err
@@ -634,11 +642,15 @@ func (p *projector) resolve(t touch) error {
 		if rec != nil {
 			p.touch(touchContract, t.venue, id[:], t.cause)
 		}
-		return p.touchList(t, keyOffered, id[:half], half, 0)
+		return p.touchOthers(t, keyOffered, protocol.ID{})
 	case touchOffer:
-		return p.touchList(t, keyOffered, id[:half], half, 0)
+		return p.touchOthers(t, keyOffered, protocol.ID{})
 	case touchRoom:
-		return p.touchList(t, keyContract, id[:8], 0, 0)
+		ids, err := p.w.inRoom(t.venue, [8]byte(t.id[:8]))
+		for _, id := range ids {
+			p.touch(touchContract, t.venue, id[:], t.cause)
+		}
+		return err
 	case touchStatement:
 		return p.touchShare(t, keyState, t.id[:half])
 	case touchKey:
@@ -647,17 +659,6 @@ func (p *projector) resolve(t touch) error {
 		return p.touchBoardRow(t)
 	}
 	return nil
-}
-
-// touchList touches the contracts whose ids end the keys that begin with the
-// kind and prefix.
-func (p *projector) touchList(t touch, kind byte, prefix []byte, skip, limit int) error {
-	n := 0
-	return p.w.scan(p.k.of(kind, t.venue).bytes(prefix).b, func(k, _ []byte) (bool, error) {
-		p.touch(touchContract, t.venue, k[2+skip:], t.cause)
-		n++
-		return limit == 0 || n < limit, nil
-	})
 }
 
 func (p *projector) touchShare(t touch, kind byte, what []byte) error {
@@ -931,26 +932,72 @@ func (p *projector) offerShare(no uint8, id, offer protocol.ID, was, next *contr
 	return nil
 }
 
-// touchOthers touches the contracts of a list of the offer, but the one that is
-// being folded.
+// touchOthers touches the contracts of an offer, all or those with a counted
+// lock, but the one that is being folded.
 func (p *projector) touchOthers(t touch, kind byte, but protocol.ID) error {
-	offer := t.id
-	return p.w.scan(p.k.of(kind, t.venue).bytes(offer[:half]).b, func(k, _ []byte) (bool, error) {
-		if id := protocol.ID(k[2+half:]); id != but {
+	ids, err := p.ofOffer(t.venue, t.id, kind)
+	for _, id := range ids {
+		if id != but {
 			p.touch(touchContract, t.venue, id[:], t.cause)
 		}
+	}
+	return err
+}
+
+// ofOffer lists the contracts of an offer: all of them, keyOffered, or those
+// with a counted lock, keyLocked.
+func (p *projector) ofOffer(no uint8, offer protocol.ID, kind byte) ([]protocol.ID, error) {
+	var ids []protocol.ID
+	if kind == keyOffered {
+		o, err := p.offerRec(no, offer)
+		if err != nil {
+			return nil, err
+		}
+		if o == nil {
+			// Only accepts that came before their offer can name it.
+			if waits, err := p.isNamed(no, 'w', offer[:half]); err != nil || !waits {
+				return nil, err
+			}
+		} else {
+			if o.first != (protocol.ID{}) {
+				ids = append(ids, o.first)
+			}
+			if !o.more {
+				return ids, nil
+			}
+		}
+	}
+	err := p.w.scan(p.k.of(kind, no).bytes(offer[:half]).b, func(k, _ []byte) (bool, error) {
+		ids = append(ids, protocol.ID(k[2+half:]))
 		return true, nil
 	})
+	return ids, err
+}
+
+// inRoom lists the contracts whose deal room begins with the id's first bytes.
+func (w *Writer) inRoom(no uint8, room [8]byte) ([]protocol.ID, error) {
+	ids, err := inRoom(w, no, room)
+	for _, id := range w.p.fresh[roomOfContract{no, room}] {
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids, err
+}
+
+func inRoom(v view, no uint8, room [8]byte) (ids []protocol.ID, err error) {
+	var k key
+	err = v.scan(k.of(keyContract, no).bytes(room[:]).b, func(key, _ []byte) (bool, error) {
+		ids = append(ids, protocol.ID(key[2:]))
+		return len(ids) < touchSharers, nil
+	})
+	return ids, err
 }
 
 // findBound looks for the offer's first valid accept among all.
 func (p *projector) findBound(no uint8, offer protocol.ID, o *offerRec, id protocol.ID, next *contractRec) error {
 	o.bound, o.boundAt = protocol.ID{}, place{}
-	var ids []protocol.ID
-	err := p.w.scan(p.k.of(keyOffered, no).bytes(offer[:half]).b, func(k, _ []byte) (bool, error) {
-		ids = append(ids, protocol.ID(k[2+half:]))
-		return true, nil
-	})
+	ids, err := p.ofOffer(no, offer, keyOffered)
 	if err != nil {
 		return err
 	}

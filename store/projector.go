@@ -27,10 +27,19 @@ type projector struct {
 	touched map[touch]bool
 	cases   caseFolder
 	cache   cache
+	folding bool
+	fresh   map[roomOfContract][]protocol.ID // contracts that the open window brought into sight
 
 	// The end of the board, where rows come in order: facts of a late row are
 	// found again from the rows around it.
 	tails map[uint8]*tail
+}
+
+// roomOfContract is the beginning of the ids of the contracts that share a deal
+// room.
+type roomOfContract struct {
+	venue uint8
+	room  [8]byte
 }
 
 // touch names something that a row bears on: what depends on it is folded again
@@ -63,7 +72,7 @@ type tail struct {
 func newProjector(w *Writer) *projector {
 	return &projector{
 		w: w, rows: *newRowReader(w.s.rules), touched: map[touch]bool{}, tails: map[uint8]*tail{},
-		cache: newCache(), cases: caseFolder{x: fold.NewExcerpt(fold.Options{Rules: w.s.rules})},
+		cache: newCache(), fresh: map[roomOfContract][]protocol.ID{}, cases: caseFolder{x: fold.NewExcerpt(fold.Options{Rules: w.s.rules})},
 	}
 }
 
@@ -93,8 +102,29 @@ func (p *projector) touch(what touchKind, venue uint8, id []byte, cause uint64) 
 // scan calls f with every key that begins with prefix, in order, until it
 // answers false.
 func (w *Writer) scan(prefix []byte, f func(k, v []byte) (bool, error)) error {
-	return w.scanRange(prefix, after(prefix), f)
+	if !w.p.folding || !settled[prefix[0]] {
+		return w.scanRange(prefix, after(prefix), f)
+	}
+	// To make an iterator costs more than to move it.
+	if w.lists == nil {
+		it, err := w.idx.NewIter(nil)
+		if err != nil {
+			return w.s.explain(err)
+		}
+		w.lists = it
+	}
+	it := w.lists
+	it.SetBounds(prefix, after(prefix))
+	for ok := it.First(); ok; ok = it.Next() {
+		if more, err := f(it.Key(), it.Value()); err != nil || !more {
+			return err
+		}
+	}
+	return w.s.explain(it.Error())
 }
+
+// settled are the kinds of keys that rows write and folds do not.
+var settled = [256]bool{keyFrame: true, keySecret: true, keyRow: true, keyAccept: true, keyOffered: true, keyContract: true}
 
 func (w *Writer) scanRange(from, to []byte, f func(k, v []byte) (bool, error)) error {
 	it, err := w.idx.NewIter(&pebble.IterOptions{LowerBound: slices.Clone(from), UpperBound: slices.Clone(to)})
@@ -226,7 +256,7 @@ func (p *projector) row(src *sourceRec, r *fold.Row, id protocol.RecordID, i ide
 	if counts && (!v.hasClock || r.Record.TsMs > v.clock) {
 		v.clock, v.hasClock = r.Record.TsMs, true
 	}
-	if err := p.frame(venueNo, r, i.at.pos); err != nil {
+	if err := p.frame(venueNo, r, i.at); err != nil {
 		return err
 	}
 	if r.Record.Room == protocol.BoardRoom {
@@ -236,7 +266,7 @@ func (p *projector) row(src *sourceRec, r *fold.Row, id protocol.RecordID, i ide
 }
 
 // frame notes whom the row's frame concerns where it stands outside its place.
-func (p *projector) frame(venue uint8, r *fold.Row, pos uint64) error {
+func (p *projector) frame(venue uint8, r *fold.Row, at place) error {
 	f := r.Line.Frame
 	if f == nil || r.Hidden {
 		return nil
@@ -248,12 +278,12 @@ func (p *projector) frame(venue uint8, r *fold.Row, pos uint64) error {
 	room := r.Record.Room
 	if rv, ok := f.(*protocol.Reveal); ok {
 		st := statementKey(protocol.HashStatement(sha256.Sum256(rv.Secret[:])))
-		if err := p.named(venue, 's', st[:], pos); err != nil {
+		if err := p.named(venue, 's', st[:], room, at); err != nil {
 			return err
 		}
-		p.touch(touchStatement, venue, st[:], pos)
+		p.touch(touchStatement, venue, st[:], at.pos)
 		// Under a point lock it may open what its contract's siblings have.
-		if err := p.touchSiblings(venue, rv.Contract, pos); err != nil {
+		if err := p.touchSiblings(venue, rv.Contract, at.pos); err != nil {
 			return err
 		}
 	}
@@ -265,8 +295,8 @@ func (p *projector) frame(venue uint8, r *fold.Row, pos uint64) error {
 	if board && f.Type() == protocol.TypeAccept || !board && room == protocol.DealRoom(c) {
 		return nil
 	}
-	p.touch(touchNamed, venue, c[:], pos)
-	return p.named(venue, 'f', c[:half], pos)
+	p.touch(touchNamed, venue, c[:], at.pos)
+	return p.named(venue, 'f', c[:half], room, at)
 }
 
 // touchSiblings touches the contracts with the same statement as this one.
@@ -281,15 +311,26 @@ func (p *projector) touchSiblings(venue uint8, id protocol.ID, pos uint64) error
 
 // named puts a row into the list of an id's frames: list 'f' by contract or
 // offer, list 's' by statement.
-func (p *projector) named(venue uint8, list byte, id []byte, pos uint64) error {
-	if err := p.set(p.k.of(keyNamed, venue).byte(list).bytes(id).b, nil); err != nil {
+func (p *projector) named(venue uint8, list byte, id []byte, room string, at place) error {
+	k := p.k.of(keyNamed, venue).byte(list).bytes(id).b
+	empty := p.w.filter.absent(k)
+	if err := p.set(k, nil); err != nil {
 		return err
 	}
+	n := namedRow{at: at, board: room == protocol.BoardRoom}
+	if !n.board {
+		n.at = place{pos: at.pos}
+	}
+	p.cache.noteNamed(listKey{venue, list, [half]byte(id)}, n, empty)
 	kind := byte(keyFrame)
 	if list == 's' {
 		kind = keySecret
 	}
-	return p.set(p.k.of(kind, venue).bytes(id).u64(pos).b, nil)
+	p.val = p.val[:0]
+	if room == protocol.BoardRoom {
+		p.val = appendPlace(p.val, at)
+	}
+	return p.set(p.k.of(kind, venue).bytes(id).u64(at.pos).b, p.val)
 }
 
 // isNamed reports whether the list of an id holds anything.
@@ -383,6 +424,8 @@ func (p *projector) boardRow(src *sourceRec, v *venue, r *fold.Row, i identity, 
 	case *protocol.Accept:
 		p.remember(at, br, r)
 		return p.accept(v, f, r, at)
+	default:
+		p.remember(at, br, r)
 	case nil:
 		if o, ok := r.Reference.Frame.(*protocol.Offer); ok {
 			return p.refOffer(v, o, at)
@@ -699,7 +742,7 @@ func (p *projector) offer(v *venue, f *protocol.Offer, r *fold.Row, at place) er
 // for what the reference would say.
 func (p *projector) refOffer(v *venue, f *protocol.Offer, at place) error {
 	p.touch(touchOffer, v.no, f.ID[:], at.pos)
-	return p.named(v.no, 'f', f.ID[:half], at.pos)
+	return p.named(v.no, 'f', f.ID[:half], protocol.BoardRoom, at)
 }
 
 func (p *projector) putOffer(v *venue, f *protocol.Offer, at place) error {
@@ -723,6 +766,7 @@ func (p *projector) putOffer(v *venue, f *protocol.Offer, at place) error {
 	if waits, err := p.isNamed(v.no, 'w', f.ID[:half]); err != nil || !waits {
 		return err
 	}
+	rec.more = true
 	p.touch(touchOffer, v.no, f.ID[:], at.pos)
 	return nil
 }
@@ -739,11 +783,8 @@ func (p *projector) accept(v *venue, f *protocol.Accept, r *fold.Row, at place) 
 	if rec == nil {
 		rec = &contractRec{offer: f.Ref, accept: at}
 		p.w.added.Contracts++
-		// Lists are read from the window: the key has to be there.
-		p.val = rec.append(p.val[:0])
-		if err := p.set(p.k.of(keyContract, v.no).bytes(f.Contract[:]).b, p.val); err != nil {
-			return err
-		}
+		room := roomOfContract{v.no, [8]byte(f.Contract[:8])}
+		p.fresh[room] = append(p.fresh[room], f.Contract)
 	} else {
 		// The earliest row stands in the record, the others in a list.
 		further, offer := at, f.Ref
@@ -760,14 +801,24 @@ func (p *projector) accept(v *venue, f *protocol.Accept, r *fold.Row, at place) 
 		}
 	}
 	p.putContract(v.no, f.Contract, rec)
-	if err := p.set(p.k.of(keyOffered, v.no).bytes(f.Ref[:half]).bytes(f.Contract[:]).b, nil); err != nil {
-		return err
-	}
 	p.touch(touchContract, v.no, f.Contract[:], at.pos)
-	// The offer may come later; then it has to look for accepts.
 	offer, err := p.offerRec(v.no, f.Ref)
+	switch {
+	case err != nil:
+		return err
+	case offer == nil:
+		err = p.set(p.k.of(keyOffered, v.no).bytes(f.Ref[:half]).bytes(f.Contract[:]).b, nil)
+	case offer.first == protocol.ID{} && !offer.more:
+		offer.first = f.Contract
+		p.putOfferRec(v.no, f.Ref, offer)
+	case offer.first != f.Contract:
+		offer.more = true
+		p.putOfferRec(v.no, f.Ref, offer)
+		err = p.set(p.k.of(keyOffered, v.no).bytes(f.Ref[:half]).bytes(f.Contract[:]).b, nil)
+	}
 	if err != nil || offer != nil && offer.at.less(at) {
 		return err
 	}
+	// The offer may come later; then it has to look for accepts.
 	return p.set(p.k.of(keyNamed, v.no).byte('w').bytes(f.Ref[:half]).b, nil)
 }

@@ -117,6 +117,12 @@ func (r *Reader) contractRec(no uint8, id protocol.ID) (*contractRec, error) {
 	return r.contract(no, id)
 }
 
+func (r *Reader) inRoom(no uint8, room [8]byte) ([]protocol.ID, error) { return inRoom(r, no, room) }
+
+func (r *Reader) named(no uint8, list byte, id [half]byte) ([]namedRow, error) {
+	return readNamed(r, no, list, id)
+}
+
 func (r *Reader) offerRec(no uint8, id protocol.ID) (*offerRec, error) {
 	var k key
 	val, err := r.getIdx(k.of(keyOffer, no).bytes(id[:]).b)
@@ -255,6 +261,13 @@ func (r *Reader) each(f *Filter, add func(no uint8, id protocol.ID, rec *contrac
 		var err error
 		switch {
 		case f.Offer != (protocol.ID{}):
+			o, e := r.offerRec(v.no, f.Offer)
+			if e != nil {
+				return e
+			}
+			if o != nil && o.first != (protocol.ID{}) {
+				ids = append(ids, o.first)
+			}
 			err = collect(k.of(keyOffered, v.no).bytes(f.Offer[:half]).b, 2+half)
 		case f.Party != "":
 			did := didKey(f.Party)

@@ -123,7 +123,9 @@ type offerRec struct {
 	listed  uint64      // accepts from which a contract id derives
 	bound   protocol.ID // the first valid accept's contract
 	boundAt place
-	locks   uint64 // contracts of it with a counted lock, see keyLocked
+	locks   uint64      // contracts of it with a counted lock, see keyLocked
+	first   protocol.ID // the contract of an accept of it
+	more    bool        // there are others, see keyOffered
 }
 
 func (o *offerRec) append(dst []byte) []byte {
@@ -139,7 +141,12 @@ func (o *offerRec) append(dst []byte) []byte {
 			dst = binary.AppendUvarint(dst, v)
 		}
 	}
-	return binary.AppendUvarint(dst, o.locks)
+	dst = binary.AppendUvarint(dst, o.locks)
+	dst = appendBool(dst, o.more)
+	if o.first != (protocol.ID{}) {
+		dst = append(dst, o.first[:]...)
+	}
+	return dst
 }
 
 func readOfferRec(b []byte) (o offerRec, err error) {
@@ -151,6 +158,10 @@ func readOfferRec(b []byte) (o offerRec, err error) {
 		o.boundAt.pos, o.boundAt.gen, o.boundAt.seq = d.uint(), d.uint(), d.uint()
 	}
 	o.locks = d.uint()
+	o.more = d.byte() != 0
+	if len(d.b) > 0 {
+		o.first = d.id()
+	}
 	return o, d.err
 }
 

@@ -79,7 +79,8 @@ type Writer struct {
 	added   WindowCounts
 	failed  error
 
-	replaying *Store // the log is that store's: only what follows from it is written
+	lists     *pebble.Iterator // over the lists that no fold changes, while the window is folded
+	replaying *Store           // the log is that store's: only what follows from it is written
 }
 
 // WindowCounts says what a writer has added since it was made.
@@ -499,7 +500,12 @@ func (w *Writer) tick() error {
 		return err
 	}
 	w.s.state.ticks++
-	if err := w.p.fold(); err != nil {
+	err := w.p.fold()
+	if w.lists != nil {
+		err = errors.Join(err, w.lists.Close())
+		w.lists = nil
+	}
+	if err != nil {
 		return err
 	}
 	if err := w.flushMeta(); err != nil {
