@@ -1127,10 +1127,7 @@ func (p *projector) unindex(no uint8, id protocol.ID, rec *contractRec) error {
 }
 
 func (p *projector) leansKey(no uint8, id protocol.ID, rec *contractRec) []byte {
-	at := rec.acceptAt
-	if !rec.listed {
-		at = rec.accept
-	}
+	at := rec.stands()
 	return p.k.of(keyLeans, no).u64(at.gen).u64(at.seq).bytes(id[:]).b
 }
 
@@ -1205,7 +1202,9 @@ func (p *projector) write(no uint8, id protocol.ID, rec, next *contractRec, caus
 	}
 	if changed {
 		next.revision = rec.revision + 1
-		p.w.added.Changed++
+		if rec.revision > 0 {
+			p.w.added.Changed++
+		}
 	}
 	for i := range events {
 		e := &events[i]
@@ -1224,10 +1223,9 @@ func (p *projector) write(no uint8, id protocol.ID, rec, next *contractRec, caus
 		}
 	}
 	p.putContract(no, id, next)
-	if !rec.folded || rec.sum.Status != next.sum.Status || rec.sum.due() != next.sum.due() {
-		if err := p.setLater(p.statusKey(no, id, next), nil); err != nil {
-			return err
-		}
+	// Its value changes with the accept's place, of which rec knows already.
+	if err := p.setLater(p.statusKey(no, id, next), appendPlace(nil, next.stands())); err != nil {
+		return err
 	}
 	if next.listed && (!rec.folded || rec.payer != next.payer || rec.payee != next.payee || !rec.listed) {
 		return errors.Join(

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 )
 
@@ -116,4 +117,10 @@ func (e *StaleError) Error() string {
 }
 
 // Do says what to do next.
-func (e *StaleError) Do() string { return doRebuild }
+func (e *StaleError) Do() string {
+	have, _, _ := strings.Cut(e.Have, ",")
+	if want, _, _ := strings.Cut(e.Want, ","); have != want {
+		return "leave the rules out to go on under the store's own; 'tclk-audit rebuild' can change its switches"
+	}
+	return doRebuild
+}

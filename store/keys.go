@@ -31,7 +31,7 @@ const (
 	keyState    = 'S' // statement: which contracts have it
 	keyPoint    = 'K' // payment key: which contracts name it
 	keySecret   = 'V' // statement, position: a reveal that opens it
-	keyStatus   = 'X' // status, deadline, contract
+	keyStatus   = 'X' // status, deadline, contract: where its accept stands
 	keyParty    = 'D' // did:key's hash, contract: the role
 	keyEvent    = 'E' // number: an event
 	keyUnusable = 'U' // room: bytes kept of rows that cannot be used

@@ -355,11 +355,12 @@ func (p *projector) boardRow(src *sourceRec, v *venue, r *fold.Row, i identity, 
 	}
 	at := i.at
 	br := boardRow{
-		signer: binary.BigEndian.Uint64(r.Key[:]), nonce: nonceValue(r.Record.Nonce), id: binary.BigEndian.Uint64(r.ID[:]),
+		signer: binary.BigEndian.Uint64(r.Key[:]), id: binary.BigEndian.Uint64(r.ID[:]),
 		size: uint32(r.Size), source: i.from, ts: r.Record.TsMs,
 	}
 	if p.counts(r) {
 		br.flags |= boardCounts
+		br.nonce = nonceValue(r.Record.Nonce) // of others it is not kept once they are pruned
 	}
 	if r.Line.Frame != nil {
 		br.typ = r.Line.Frame.Type()

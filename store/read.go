@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -187,11 +186,14 @@ type Filter struct {
 	Finding fold.Code
 	Binding fold.Binding
 	Chosen  bool
-	SinceMs int64 // contracts with a row at or after this time, Unix ms
+	SinceMs int64 // contracts with a row at or after this time, Unix ms; of a deal room its last row counts
 	Offer   protocol.ID
 	Prefix  string // of the contract's id, lower-case hex without 0x
 	Limit   int    // 0: all
 	Sort    Order
+	// Keep, where it is not nil, is asked last, with the outlook at the venue's
+	// clock.
+	Keep func(*Item) bool
 }
 
 // Order is how a list of contracts is sorted.
@@ -204,55 +206,10 @@ const (
 	ByRevision              // by their newest event, newest first
 )
 
-// Contracts lists contracts. What a filter needs beyond their records is read
-// from the log.
+// Contracts lists contracts: List without how many there are.
 func (r *Reader) Contracts(f Filter) ([]Item, error) {
-	var items []Item
-	add := func(no uint8, id protocol.ID, rec *contractRec) {
-		if !rec.folded || !r.passes(&f, no, id, rec) {
-			return
-		}
-		at := rec.acceptAt
-		if !rec.listed {
-			at = rec.accept
-		}
-		items = append(items, Item{
-			Venue: r.venues[no-1].alias, Contract: id, Offer: rec.offer, Revision: rec.revision, Brief: rec.sum, no: no, at: at,
-		})
-		items[len(items)-1].event = rec.event
-		r.clockOutlook(&items[len(items)-1])
-	}
-	if err := r.each(&f, add); err != nil {
-		return nil, err
-	}
-	if f.Outlook != "" {
-		items = slices.DeleteFunc(items, func(i Item) bool { return i.Outlook.String() != f.Outlook })
-	}
-	if f.SinceMs != 0 {
-		var err error
-		if items, err = r.since(items, f.SinceMs); err != nil {
-			return nil, err
-		}
-	}
-	slices.SortStableFunc(items, func(a, b Item) int { return f.Sort.compare(&a, &b) })
-	if f.Limit > 0 && len(items) > f.Limit {
-		items = items[:f.Limit]
-	}
-	return items, nil
-}
-
-func (o Order) compare(a, b *Item) int {
-	switch o {
-	case ByDeadline:
-		if c := cmp.Compare(a.due(), b.due()); c != 0 {
-			return c
-		}
-	case ByRevision:
-		if c := cmp.Compare(b.event, a.event); c != 0 {
-			return c
-		}
-	}
-	return cmp.Or(cmp.Compare(a.no, b.no), cmp.Compare(a.at.gen, b.at.gen), cmp.Compare(a.at.seq, b.at.seq), cmp.Compare(a.at.pos, b.at.pos))
+	items, _, err := r.List(f)
+	return items, err
 }
 
 // clockOutlook brings the outlook to the venue's clock, which goes on without
@@ -304,14 +261,7 @@ func (r *Reader) each(f *Filter, add func(no uint8, id protocol.ID, rec *contrac
 		var err error
 		switch {
 		case f.Offer != (protocol.ID{}):
-			o, e := r.offerRec(v.no, f.Offer)
-			if e != nil {
-				return e
-			}
-			if o != nil && o.first != (protocol.ID{}) {
-				ids = append(ids, o.first)
-			}
-			err = collect(k.of(keyOffered, v.no).bytes(f.Offer[:half]).b, 2+half)
+			ids, err = r.ofOffer(v.no, f.Offer)
 		case f.Party != "":
 			did := didKey(f.Party)
 			err = collect(k.of(keyParty, v.no).bytes(did[:]).b, 2+8)
@@ -333,17 +283,30 @@ func (r *Reader) each(f *Filter, add func(no uint8, id protocol.ID, rec *contrac
 		if err != nil {
 			return err
 		}
-		for _, id := range ids {
-			rec, err := r.contract(v.no, id)
-			if err != nil {
-				return err
-			}
-			if rec != nil {
-				add(v.no, id, rec)
-			}
+		if err := r.eachOf(v.no, ids, add); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// ofOffer lists the contracts whose accept names the offer.
+func (r *Reader) ofOffer(no uint8, offer protocol.ID) (ids []protocol.ID, err error) {
+	o, err := r.offerRec(no, offer)
+	if err != nil {
+		return nil, err
+	}
+	if o != nil && o.first != (protocol.ID{}) {
+		ids = append(ids, o.first)
+	}
+	var k key
+	err = r.scan(k.of(keyOffered, no).bytes(offer[:half]).b, func(key, _ []byte) (bool, error) {
+		if id := protocol.ID(key[2+half:]); o == nil || id != o.first {
+			ids = append(ids, id)
+		}
+		return true, nil
+	})
+	return ids, err
 }
 
 func (r *Reader) contract(no uint8, id protocol.ID) (*contractRec, error) {
@@ -357,28 +320,6 @@ func (r *Reader) contract(no uint8, id protocol.ID) (*contractRec, error) {
 		return nil, r.s.damagedKey(k.b, err)
 	}
 	return &rec, nil
-}
-
-// since keeps the contracts with a row at or after a time.
-func (r *Reader) since(items []Item, ms int64) ([]Item, error) {
-	var err error
-	items = slices.DeleteFunc(items, func(i Item) bool {
-		if err != nil {
-			return true
-		}
-		var c *fold.Contract
-		c, err = r.Fold(i, nil)
-		if err != nil || c == nil {
-			return true
-		}
-		for k := range c.Steps {
-			if c.Steps[k].TsMs >= ms {
-				return false
-			}
-		}
-		return true
-	})
-	return items, err
 }
 
 // Fold folds a contract of a list again, from its rows: everything that the

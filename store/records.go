@@ -191,6 +191,15 @@ type contractRec struct {
 	sum Brief
 }
 
+// stands is where the contract's accept stands on the board: lists are sorted by
+// it.
+func (c *contractRec) stands() place {
+	if c.listed {
+		return c.acceptAt
+	}
+	return c.accept
+}
+
 // Brief is the conclusions about a contract that lists show and events tell.
 type Brief struct {
 	Status     protocol.Status

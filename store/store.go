@@ -38,6 +38,7 @@ const (
 // it has, or the spec's where it is new.
 type Options struct {
 	ReadOnly bool
+	Existing bool // never makes a store: ErrNoStore where there is none
 	// Rules are set where the store is new. In an existing one other rules are
 	// a *StaleError, unless Rules is nil: then its own stay in force.
 	Rules *fold.Rules
@@ -172,7 +173,7 @@ func (s *Store) open() (err error) {
 	case err == nil:
 	case !errors.Is(err, os.ErrNotExist):
 		return cannot("opening", db, err)
-	case s.opts.ReadOnly || s.opts.Rebuilding:
+	case s.opts.ReadOnly || s.opts.Existing || s.opts.Rebuilding:
 		return noStore(s.dir)
 	default:
 		if err := s.makeDir(db); err != nil {
@@ -201,7 +202,7 @@ func (s *Store) open() (err error) {
 	case exists:
 	case m.log > 0 || s.behind != nil && !errors.Is(s.behind, os.ErrNotExist):
 		return &DamagedError{File: db, Err: errors.New("its newest manifest is not there"), Do: doRestore}
-	case s.opts.ReadOnly || s.opts.Rebuilding:
+	case s.opts.ReadOnly || s.opts.Existing || s.opts.Rebuilding:
 		return noStore(s.dir)
 	default:
 		// A new one, or one whose making was cut short. The mark comes first, and

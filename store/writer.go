@@ -90,7 +90,7 @@ type WindowCounts struct {
 	Again      int64 // sightings of records that the store had
 	Unusable   int64 // rows without a signature that holds, or malformed
 	Contracts  int64 // contracts not seen before
-	Changed    int64 // contracts whose conclusions changed
+	Changed    int64 // contracts seen before whose conclusions changed, counted once a window
 	Events     int64
 	Bytes      int64 // of rows
 	WithoutRaw int64 // rows whose bytes were not kept, for a limit
@@ -99,13 +99,8 @@ type WindowCounts struct {
 // NewWriter begins writing. It refuses with a *BehindError where the store holds
 // less than it acknowledged.
 func (s *Store) NewWriter() (*Writer, error) {
-	switch {
-	case s.opts.ReadOnly:
-		return nil, errors.New("store: it was opened for reading only")
-	case s.behind != nil:
-		return nil, s.behind
-	case s.writing:
-		return nil, errors.New("store: it has a writer already")
+	if err := s.mayWrite(); err != nil {
+		return nil, err
 	}
 	w := &Writer{s: s, sources: map[uint32]*sourceRec{}, dirty: map[uint32]bool{}}
 	w.p = newProjector(w)
@@ -115,6 +110,18 @@ func (s *Store) NewWriter() (*Writer, error) {
 	w.begin()
 	s.writing = true
 	return w, nil
+}
+
+func (s *Store) mayWrite() error {
+	switch {
+	case s.opts.ReadOnly:
+		return errors.New("store: it was opened for reading only")
+	case s.behind != nil:
+		return s.behind
+	case s.writing:
+		return errors.New("store: it has a writer already")
+	}
+	return nil
 }
 
 func (w *Writer) begin() {
