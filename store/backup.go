@@ -34,7 +34,7 @@ func (s *Store) Backup(dir string) (err error) {
 		return fmt.Errorf("store: backing up into %s: %w", part, err)
 	}
 	// Opening the copy shows that it can be, and gives it its mark.
-	b, err := Open(part, Options{FS: s.fs, Rebuilding: true, Fatal: s.opts.Fatal})
+	b, err := Open(part, Options{FS: s.fs, Rebuilding: true, AcceptLoss: true, Fatal: s.opts.Fatal})
 	if err != nil {
 		return fmt.Errorf("store: the backup does not open: %w", err)
 	}
