@@ -29,8 +29,8 @@ const (
 	// engineFormat pins Pebble's own on-disk format.
 	engineFormat = pebble.FormatVirtualSSTables
 
-	memTableBytes = 32 << 20
-	memTableCount = 4
+	memTableBytes = 64 << 20
+	memTableCount = 2
 	cacheBytes    = 32 << 20
 )
 
@@ -380,7 +380,7 @@ func (s *Store) engine() *pebble.Options {
 		FS: s.fs, Lock: s.lock, Logger: logger{s}, ReadOnly: s.opts.ReadOnly,
 		FormatMajorVersion: engineFormat, ErrorIfNotExists: false,
 		MemTableSize: memTableBytes, MemTableStopWritesThreshold: memTableCount, CacheSize: cacheBytes,
-		L0CompactionThreshold: 8, L0CompactionFileThreshold: 2000, L0StopWritesThreshold: 40, LBaseMaxBytes: 256 << 20, FlushSplitBytes: 4 << 20,
+		L0CompactionThreshold: 16, L0CompactionFileThreshold: 4000, L0StopWritesThreshold: 64, LBaseMaxBytes: 256 << 20, FlushSplitBytes: 4 << 20,
 		MaxOpenFiles: 500,
 	}
 	o.EventListener = &pebble.EventListener{
