@@ -52,7 +52,10 @@ type DamagedError struct {
 }
 
 // Error names the file and the damage.
-func (e *DamagedError) Error() string { return fmt.Sprintf("store: %s is damaged: %v", e.File, e.Err) }
+func (e *DamagedError) Error() string {
+	what, _, _ := strings.Cut(e.Err.Error(), "\n") // Pebble goes on with more of the same
+	return fmt.Sprintf("store: %s is damaged: %s", e.File, what)
+}
 
 // Unwrap returns the cause.
 func (e *DamagedError) Unwrap() error { return e.Err }
