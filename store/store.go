@@ -134,6 +134,9 @@ func Open(dir string, o Options) (*Store, error) {
 	fs := o.FS
 	if fs == nil {
 		fs = vfs.Default
+		if o.ReadOnly {
+			fs = readers{fs}
+		}
 	}
 	s := &Store{dir: dir, fs: fs, opts: o}
 	if err := s.open(); err != nil {
