@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"maps"
@@ -245,7 +246,9 @@ func TestOverSocket(t *testing.T) {
 		defer close(done)
 		add(t, s, "other", dir)
 	}()
-	client := &http.Client{Transport: &http.Transport{Dial: func(string, string) (net.Conn, error) { return net.Dial("unix", l.Addr().String()) }}}
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", l.Addr().String())
+	}}}
 	ended := false
 	for n := 0; !ended || n < 3; n++ {
 		select {
