@@ -3,7 +3,6 @@ package store
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"hash/crc32"
 	"io"
 	"os"
@@ -17,11 +16,12 @@ import (
 // something outside it can tell.
 //
 // The file has two slots of slotSize bytes, written in turn and synced, so that
-// a torn write spoils the older of two answers at most. The valid slot with the
-// greater position counts.
+// a torn write spoils the older of two answers at most. Each slot has a number
+// that rises with every write, and the valid slot with the greater one counts.
 const (
-	markName = "ACKNOWLEDGED"
-	slotSize = 512
+	markName  = "ACKNOWLEDGED"
+	slotSize  = 512
+	slotBytes = 36 // of them used
 )
 
 // mark is the acknowledged position.
@@ -30,75 +30,80 @@ type mark struct {
 	events uint64 // events
 }
 
+// markSlot is a mark as it was written.
+type markSlot struct {
+	mark
+	number uint64 // of the write, from 1
+}
+
 // markFile keeps the high-water mark. It is not for concurrent use.
 type markFile struct {
-	fs   vfs.FS
 	path string
 	f    vfs.File
-	turn int
+	last markSlot
 }
 
 var markMagic = [8]byte{'t', 'c', 'l', 'k', 'm', 'a', 'r', '1'}
 
-func (m mark) slot() []byte {
-	b := make([]byte, 0, slotSize)
+func (m markSlot) append(b []byte) []byte {
 	b = append(b, markMagic[:]...)
+	b = binary.BigEndian.AppendUint64(b, m.number)
 	b = binary.BigEndian.AppendUint64(b, m.log)
 	b = binary.BigEndian.AppendUint64(b, m.events)
-	b = binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
-	return b[:slotSize]
+	return binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
 }
 
-func readSlot(b []byte) (m mark, ok bool) {
-	if len(b) < 28 || [8]byte(b[:8]) != markMagic || crc32.ChecksumIEEE(b[:24]) != binary.BigEndian.Uint32(b[24:28]) {
+func readSlot(b []byte) (m markSlot, ok bool) {
+	if len(b) < slotBytes || [8]byte(b[:8]) != markMagic || crc32.ChecksumIEEE(b[:slotBytes-4]) != binary.BigEndian.Uint32(b[slotBytes-4:]) {
 		return m, false
 	}
-	return mark{binary.BigEndian.Uint64(b[8:]), binary.BigEndian.Uint64(b[16:])}, true
+	return markSlot{mark{binary.BigEndian.Uint64(b[16:]), binary.BigEndian.Uint64(b[24:])}, binary.BigEndian.Uint64(b[8:])}, true
 }
 
-// readMark reads the mark of a store; found is false where there is none.
-func readMark(fs vfs.FS, path string) (m mark, turn int, found bool, err error) {
+// readMark reads the mark of a store. One that is missing or damaged is a
+// *DamagedError.
+func readMark(fs vfs.FS, path string) (m markSlot, err error) {
 	f, err := fs.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return m, 0, false, nil
+		return m, &DamagedError{File: path, Err: os.ErrNotExist, Do: doAcceptLoss}
 	} else if err != nil {
-		return m, 0, false, fmt.Errorf("store: reading %s: %w", path, err)
+		return m, cannot("reading", path, err)
 	}
-	b, err := io.ReadAll(f)
+	b, err := io.ReadAll(io.LimitReader(f, 2*slotSize))
 	if err = errors.Join(err, f.Close()); err != nil {
-		return m, 0, false, fmt.Errorf("store: reading %s: %w", path, err)
+		return m, cannot("reading", path, err)
 	}
 	for i := range 2 {
-		if from := i * slotSize; len(b) >= from+28 {
-			if s, ok := readSlot(b[from:]); ok && (!found || s.log >= m.log) {
-				m, turn, found = s, 1-i, true
-			}
+		if s, ok := readSlot(b[min(i*slotSize, len(b)):]); ok && s.number > m.number {
+			m = s
 		}
 	}
-	if !found {
-		return m, 0, false, &DamagedError{File: path, Err: errors.New("neither of its two slots is valid"), Do: doAcceptLoss}
+	if m.number == 0 {
+		return m, &DamagedError{File: path, Err: errors.New("neither of its two slots is valid"), Do: doAcceptLoss}
 	}
-	return m, turn, true, nil
+	return m, nil
 }
 
 // openMark opens the mark's file for writing, and makes it where there is none.
-func openMark(fs vfs.FS, path string, turn int) (*markFile, error) {
+func openMark(fs vfs.FS, path string, last markSlot) (*markFile, error) {
 	f, err := fs.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
 	if err != nil {
-		return nil, fmt.Errorf("store: opening %s: %w", path, err)
+		return nil, cannot("opening", path, err)
 	}
-	return &markFile{fs: fs, path: path, f: f, turn: turn}, nil
+	return &markFile{path: path, f: f, last: last}, nil
 }
 
 // write makes the mark durable.
 func (w *markFile) write(m mark) error {
-	if _, err := w.f.WriteAt(m.slot(), int64(w.turn*slotSize)); err != nil {
-		return fmt.Errorf("store: writing %s: %w", w.path, err)
+	next := markSlot{m, w.last.number + 1}
+	slot := next.append(make([]byte, 0, slotSize))[:slotSize]
+	if _, err := w.f.WriteAt(slot, int64(next.number%2)*slotSize); err != nil {
+		return cannot("writing", w.path, err)
 	}
 	if err := w.f.Sync(); err != nil {
-		return fmt.Errorf("store: syncing %s: %w", w.path, err)
+		return cannot("syncing", w.path, err)
 	}
-	w.turn = 1 - w.turn
+	w.last = next
 	return nil
 }
 

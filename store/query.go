@@ -639,14 +639,19 @@ func (r *Reader) offer(v *venue, at place, f *OfferFilter) (*Offer, error) {
 	if rec.listed == 0 {
 		return o, nil
 	}
-	err = r.scan(k.of(keyOffered, v.no).bytes(frame.ID[:half]).b, func(k, _ []byte) (bool, error) {
-		id := protocol.ID(k[2+half:])
+	ids, err := r.ofOffer(v.no, frame.ID)
+	for _, id := range ids {
+		if len(o.Contracts) == OfferContracts {
+			break
+		}
 		c, err := r.contract(v.no, id)
-		if err == nil && c != nil && c.listed && c.offer == frame.ID {
+		if err != nil {
+			return nil, err
+		}
+		if c != nil && c.listed && c.offer == frame.ID {
 			o.Contracts = append(o.Contracts, id)
 		}
-		return len(o.Contracts) < OfferContracts, err
-	})
+	}
 	return o, err
 }
 
@@ -861,7 +866,7 @@ type Status struct {
 	// database has it. Behind is not nil where the store held less when it was
 	// opened.
 	MarkEntries, MarkEvents uint64
-	Behind                  *BehindError
+	Behind                  error // a *BehindError, or a *DamagedError of the mark
 
 	DiskBytes, WALBytes int64
 	Venues              []VenueStatus
@@ -894,8 +899,8 @@ func (r *Reader) Status() (*Status, error) {
 		RowBytes: st.bytes, UnusableBytes: st.unused, WithoutBytes: st.noBytes, Pruned: st.pruned, CutSources: int64(len(st.cuts)),
 		Behind: r.s.behind, DiskBytes: int64(m.DiskSpaceUsage()), WALBytes: int64(m.WAL.PhysicalSize),
 	}
-	mark, _, _, err := readMark(r.s.fs, r.s.path(markName))
-	if err != nil {
+	mark, err := readMark(r.s.fs, r.s.path(markName))
+	if err != nil && s.Behind == nil {
 		return nil, err
 	}
 	s.MarkEntries, s.MarkEvents = mark.log, mark.events

@@ -261,14 +261,7 @@ func (r *Reader) each(f *Filter, add func(no uint8, id protocol.ID, rec *contrac
 		var err error
 		switch {
 		case f.Offer != (protocol.ID{}):
-			o, e := r.offerRec(v.no, f.Offer)
-			if e != nil {
-				return e
-			}
-			if o != nil && o.first != (protocol.ID{}) {
-				ids = append(ids, o.first)
-			}
-			err = collect(k.of(keyOffered, v.no).bytes(f.Offer[:half]).b, 2+half)
+			ids, err = r.ofOffer(v.no, f.Offer)
 		case f.Party != "":
 			did := didKey(f.Party)
 			err = collect(k.of(keyParty, v.no).bytes(did[:]).b, 2+8)
@@ -295,6 +288,25 @@ func (r *Reader) each(f *Filter, add func(no uint8, id protocol.ID, rec *contrac
 		}
 	}
 	return nil
+}
+
+// ofOffer lists the contracts whose accept names the offer.
+func (r *Reader) ofOffer(no uint8, offer protocol.ID) (ids []protocol.ID, err error) {
+	o, err := r.offerRec(no, offer)
+	if err != nil {
+		return nil, err
+	}
+	if o != nil && o.first != (protocol.ID{}) {
+		ids = append(ids, o.first)
+	}
+	var k key
+	err = r.scan(k.of(keyOffered, no).bytes(offer[:half]).b, func(key, _ []byte) (bool, error) {
+		if id := protocol.ID(key[2+half:]); o == nil || id != o.first {
+			ids = append(ids, id)
+		}
+		return true, nil
+	})
+	return ids, err
 }
 
 func (r *Reader) contract(no uint8, id protocol.ID) (*contractRec, error) {

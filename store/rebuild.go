@@ -359,7 +359,7 @@ func (s *Store) adopt(ctx context.Context, from *Store) error {
 		last.Set(metaKey(metaRules), []byte(s.rules.String()), nil),
 		last.Set(metaKey(metaState), state.append(nil), nil))
 	for _, v := range from.venues {
-		err = errors.Join(err, last.Set(metaKey(fmt.Sprint(metaVenue, v.no)), v.append(nil), nil))
+		err = errors.Join(err, last.Set(venueKey(int(v.no)), v.append(nil), nil))
 	}
 	if err = errors.Join(err, last.Commit(pebble.Sync)); err != nil {
 		return s.explain(err)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -29,6 +30,7 @@ const (
 	engineFormat = pebble.FormatVirtualSSTables
 
 	memTableBytes = 32 << 20
+	memTableCount = 4
 	cacheBytes    = 32 << 20
 )
 
@@ -70,14 +72,14 @@ type Store struct {
 	was    fold.Rules // those that the conclusions were reached under
 	mark   *markFile
 	marked mark
-	behind *BehindError
+	behind error // a *BehindError, or a *DamagedError of the mark
 	lock   *pebble.Lock
 
 	mu     sync.RWMutex
 	state  state
 	venues []*venue // by number-1
-	damage error    // told by Pebble, beside the error that a call returned
 
+	faults  faults
 	writing bool
 }
 
@@ -128,8 +130,8 @@ func readState(b []byte) (s state, err error) {
 // Open opens the store in dir, and makes one where there is none unless it is
 // only to be read.
 //
-// The errors are ErrNoStore, ErrLocked, *DamagedError, *VersionError and
-// *StaleError; a *BehindError comes from NewWriter and from Behind.
+// The errors are ErrNoStore, ErrLocked, *DamagedError, *VersionError,
+// *StaleError and *FullError; a *BehindError comes from NewWriter and from Behind.
 func Open(dir string, o Options) (*Store, error) {
 	fs := o.FS
 	if fs == nil {
@@ -169,54 +171,171 @@ func (s *Store) abandon() error {
 
 func (s *Store) open() (err error) {
 	db := s.path("db")
-	_, statErr := s.fs.Stat(db)
-	isNew := errors.Is(statErr, os.ErrNotExist)
+	_, err = s.fs.Stat(db)
 	switch {
-	case isNew && (s.opts.ReadOnly || s.opts.Existing || s.opts.Rebuilding):
-		return fmt.Errorf("%w: %s", ErrNoStore, s.dir)
-	case statErr != nil && !isNew:
-		return fmt.Errorf("store: opening %s: %w", db, statErr)
-	}
-	if isNew {
-		if err := s.fs.MkdirAll(s.dir, 0o755); err != nil {
-			return fmt.Errorf("store: making %s: %w", s.dir, err)
-		}
-		if err := s.fs.MkdirAll(db, 0o755); err != nil {
-			return fmt.Errorf("store: making %s: %w", db, err)
+	case err == nil:
+	case !errors.Is(err, os.ErrNotExist):
+		return cannot("opening", db, err)
+	case s.opts.ReadOnly || s.opts.Existing || s.opts.Rebuilding:
+		return noStore(s.dir)
+	default:
+		if err := s.makeDir(db); err != nil {
+			return cannot("making", db, err)
 		}
 	}
-	if s.lock, err = pebble.LockDirectory(db, s.fs); errors.As(err, new(*os.PathError)) {
-		return fmt.Errorf("store: locking %s: %w", db, err)
-	} else if err != nil {
-		return fmt.Errorf("%w: %s", ErrLocked, s.dir)
+	if s.lock, err = pebble.LockDirectory(db, s.fs); err != nil {
+		var path *os.PathError
+		if errors.As(err, &path) {
+			return cannot("locking", db, err)
+		}
+		return fmt.Errorf("%w: %s: wait until it ends, or stop it", ErrLocked, s.dir)
 	}
-	m, turn, found, err := readMark(s.fs, s.path(markName))
-	var damaged *DamagedError
-	if errors.As(err, &damaged) && s.opts.AcceptLoss {
-		err = nil
-	}
+	exists, err := s.exists(db)
 	if err != nil {
 		return err
+	}
+	m, err := readMark(s.fs, s.path(markName))
+	var damaged *DamagedError
+	if errors.As(err, &damaged) {
+		s.behind = damaged
+	} else if err != nil {
+		return err
+	}
+	switch {
+	case exists:
+	case m.log > 0 || s.behind != nil && !errors.Is(s.behind, os.ErrNotExist):
+		return &DamagedError{File: db, Err: errors.New("its newest manifest is not there"), Do: doRestore}
+	case s.opts.ReadOnly || s.opts.Existing || s.opts.Rebuilding:
+		return noStore(s.dir)
+	default:
+		// A new one, or one whose making was cut short. The mark comes first, and
+		// is durable before there is a database: one without a mark has lost it.
+		s.behind = nil
+		if s.mark, err = openMark(s.fs, s.path(markName), m); err == nil {
+			err = s.mark.write(mark{})
+		}
+		if err == nil {
+			err = s.syncDir(s.dir)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	if err := s.openDB(db); err != nil {
 		return err
 	}
-	if err := s.load(isNew || !found); err != nil {
+	if err := s.load(m.log == 0 && s.behind == nil); err != nil {
 		return err
 	}
-	if found && (s.state.log < m.log || s.state.events < m.events) {
+	if err := s.checkTail(); err != nil {
+		return err
+	}
+	if s.state.log < m.log || s.state.events < m.events {
 		s.behind = &BehindError{Dir: s.dir, Log: s.state.log, Acked: m.log, Events: s.state.events, AckedEvs: m.events}
 	}
-	if s.opts.ReadOnly {
+	accept := s.behind != nil && s.opts.AcceptLoss
+	if s.opts.ReadOnly || s.behind != nil && !accept {
 		return nil
 	}
-	if s.mark, err = openMark(s.fs, s.path(markName), turn); err != nil {
+	if s.mark == nil {
+		if s.mark, err = openMark(s.fs, s.path(markName), m); err != nil {
+			return err
+		}
+		if err := s.syncDir(s.dir); err != nil {
+			return err
+		}
+	}
+	s.marked = m.mark
+	if accept || m.log == 0 {
+		s.behind = nil
+		return s.acknowledge()
+	}
+	return nil
+}
+
+// makeDir makes a folder and those above it, durably.
+func (s *Store) makeDir(dir string) error {
+	if _, err := s.fs.Stat(dir); err == nil || !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	s.marked = m
-	if s.behind != nil && s.opts.AcceptLoss || !found {
-		s.behind = nil
-		return errors.Join(s.acknowledge(), s.acknowledge()) // in both slots: the greater one counts
+	parent := s.fs.PathDir(dir)
+	if parent != dir {
+		if err := s.makeDir(parent); err != nil {
+			return err
+		}
+	}
+	if err := s.fs.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return s.syncDir(parent)
+}
+
+func (s *Store) syncDir(dir string) error {
+	d, err := s.fs.OpenDir(dir)
+	if err != nil {
+		return cannot("syncing", dir, err)
+	}
+	if err := errors.Join(d.Sync(), d.Close()); err != nil {
+		return cannot("syncing", dir, err)
+	}
+	return nil
+}
+
+// exists reports whether there is a database. Tables without one are damage: to
+// begin a new one would remove them.
+func (s *Store) exists(db string) (bool, error) {
+	desc, err := pebble.Peek(db, s.fs)
+	if err != nil {
+		return false, s.explain(err)
+	}
+	if desc.Exists {
+		return true, nil
+	}
+	files, err := s.fs.List(db)
+	if err != nil {
+		return false, cannot("listing", db, err)
+	}
+	for _, f := range files {
+		if strings.HasSuffix(f, ".sst") {
+			return false, &DamagedError{File: db, Err: errors.New("it has tables, but the marker that names its manifest is not there"), Do: doRestore}
+		}
+	}
+	return false, nil
+}
+
+// checkTail looks for holes in the part of the log that may have stood in
+// write-logs alone. Pebble replays those that are there: it does not miss one
+// from among them.
+func (s *Store) checkTail() error {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{keyLog}, UpperBound: []byte{keyLog + 1}})
+	if err != nil {
+		return s.explain(err)
+	}
+	const memTables = memTableCount + 2 // those that wait for a flush, the open one, and one that is being flushed
+	// A memtable holds so many bytes of the log at most, or one window.
+	left, window := memTables*memTableBytes, 0
+	next := s.state.log
+	for ok := it.Last(); ok && left > 0; ok = it.Prev() {
+		if pos := binary.BigEndian.Uint64(it.Key()[1:]); pos != next {
+			err = &DamagedError{File: s.path("db"), Err: fmt.Errorf("entries %d to %d of the log are not there: a write-log (*.log) is lost", pos+1, next), Do: doRestore}
+			return errors.Join(err, it.Close())
+		}
+		v, err := it.ValueAndErr()
+		if err != nil {
+			break
+		}
+		if len(v) > 0 && entryKind(v[0]) == entryTick {
+			left -= min(window, memTableBytes)
+			window = 0
+		}
+		window += len(v)
+		next--
+	}
+	if err := errors.Join(it.Error(), it.Close()); err != nil {
+		return s.explain(err)
+	}
+	if left > 0 && next != 0 {
+		return &DamagedError{File: s.path("db"), Err: fmt.Errorf("entries 1 to %d of the log are not there", next), Do: doRestore}
 	}
 	return nil
 }
@@ -232,13 +351,8 @@ func (s *Store) acknowledge() error {
 }
 
 // Behind returns a *BehindError where the store holds less than it
-// acknowledged, else nil.
-func (s *Store) Behind() error {
-	if s.behind == nil {
-		return nil
-	}
-	return s.behind
-}
+// acknowledged, a *DamagedError where it cannot tell, else nil.
+func (s *Store) Behind() error { return s.behind }
 
 // logger keeps Pebble quiet, and its last words.
 type logger struct{ s *Store }
@@ -246,7 +360,18 @@ type logger struct{ s *Store }
 func (l logger) Infof(string, ...any)  {}
 func (l logger) Errorf(string, ...any) {}
 func (l logger) Fatalf(format string, args ...any) {
-	err := fmt.Errorf("store: the database in %s cannot go on: %s", l.s.dir, fmt.Sprintf(format, args...))
+	cause := fmt.Errorf(strings.ReplaceAll(format, "%s", "%v"), args...)
+	for _, a := range args {
+		if err, ok := a.(error); ok {
+			cause = err
+		}
+	}
+	err := l.s.explain(cause)
+	var full *FullError
+	var damaged *DamagedError
+	if !errors.As(err, &full) && !errors.As(err, &damaged) {
+		err = fmt.Errorf("store: the database in %s cannot go on: %w: what was acknowledged is kept; see that its disk works, and run the command again", l.s.dir, cause)
+	}
 	if l.s.opts.Fatal != nil {
 		l.s.opts.Fatal(err)
 	}
@@ -257,20 +382,26 @@ func (s *Store) engine() *pebble.Options {
 	o := &pebble.Options{
 		FS: s.fs, Lock: s.lock, Logger: logger{s}, ReadOnly: s.opts.ReadOnly,
 		FormatMajorVersion: engineFormat, ErrorIfNotExists: false,
-		MemTableSize: memTableBytes, MemTableStopWritesThreshold: 4, CacheSize: cacheBytes,
+		MemTableSize: memTableBytes, MemTableStopWritesThreshold: memTableCount, CacheSize: cacheBytes,
 		L0CompactionThreshold: 8, L0CompactionFileThreshold: 2000, L0StopWritesThreshold: 40, LBaseMaxBytes: 256 << 20, FlushSplitBytes: 4 << 20,
 		MaxOpenFiles: 500,
 	}
 	o.EventListener = &pebble.EventListener{
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.damage = &DamagedError{File: info.Path, Err: errors.New("its contents do not match their checksums"), Do: doRestore}
+			s.faults.Lock()
+			defer s.faults.Unlock()
+			s.faults.damaged = info.Path
 		},
-		BackgroundError: func(err error) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.damage = s.explain(err)
+		BackgroundError: s.background,
+		FlushEnd: func(info pebble.FlushInfo) {
+			if info.Err == nil {
+				s.background(nil)
+			}
+		},
+		CompactionEnd: func(info pebble.CompactionInfo) {
+			if info.Err == nil {
+				s.background(nil)
+			}
 		},
 	}
 	for i := range o.Levels {
@@ -293,25 +424,60 @@ func (s *Store) openDB(path string) (err error) {
 	return s.explain(err)
 }
 
+// faults is what Pebble tells beside the errors of calls.
+type faults struct {
+	sync.Mutex
+	damaged    string // the file that does not match its checksums
+	background error  // why the last flush or compaction failed
+}
+
+func (s *Store) background(err error) {
+	s.faults.Lock()
+	defer s.faults.Unlock()
+	s.faults.background = err
+}
+
+// failing returns why the database cannot get rid of what it holds in memory:
+// writing on would stall.
+func (s *Store) failing() error {
+	s.faults.Lock()
+	err := s.faults.background
+	s.faults.Unlock()
+	return s.explain(err)
+}
+
+// fileName finds the file of a database that an error is about.
+var fileName = regexp.MustCompile(`\b(\d{6}\.(sst|log)|(MANIFEST|OPTIONS)-\d{6}|marker\.[a-z.0-9-]+[A-Z0-9-]*)`)
+
 // explain turns an error of the database into one that says what to do.
 func (s *Store) explain(err error) error {
+	var damaged *DamagedError
+	var full *FullError
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, pebble.ErrNotFound), errors.Is(err, pebble.ErrClosed):
+	case errors.Is(err, pebble.ErrNotFound), errors.Is(err, pebble.ErrClosed), errors.As(err, &damaged), errors.As(err, &full):
 		return err
+	case errors.Is(err, syscall.ENOSPC):
+		return &FullError{Dir: s.dir, Err: err}
+	}
+	file := s.path("db")
+	if name := fileName.FindString(err.Error()); name != "" {
+		file = s.fs.PathJoin(file, name)
+	}
+	text := err.Error()
+	switch {
+	case strings.Contains(text, "unknown format major version"):
+		return &VersionError{Dir: s.dir, Err: err}
 	case pebble.IsCorruptionError(err):
-		if s.damage != nil {
-			return s.damage
+		s.faults.Lock()
+		defer s.faults.Unlock()
+		if s.faults.damaged != "" {
+			file = s.faults.damaged
 		}
-		return &DamagedError{File: s.path("db"), Err: err, Do: doRestore}
-	}
-	var damaged *DamagedError
-	if errors.As(err, &damaged) {
-		return err
-	}
-	if errors.Is(err, os.ErrNotExist) || strings.Contains(err.Error(), "does not exist") {
-		return &DamagedError{File: s.path("db"), Err: err, Do: doRestore}
+		return &DamagedError{File: file, Err: err, Do: doRestore}
+	case errors.Is(err, os.ErrNotExist), strings.Contains(text, "does not exist"):
+		return &DamagedError{File: file, Err: err, Do: doRestore}
 	}
 	return fmt.Errorf("store: %s: %w", s.path("db"), err)
 }
@@ -322,8 +488,10 @@ const (
 	metaFold   = "fold"
 	metaRules  = "rules"
 	metaState  = "state"
-	metaVenue  = "venue/" // and the number
+	metaVenue  = "venue/" // and the number, three digits
 )
+
+func venueKey(n int) []byte { return metaKey(fmt.Sprintf("%s%03d", metaVenue, n)) }
 
 func metaKey(name string) []byte { return append([]byte{keyMeta}, name...) }
 
@@ -345,8 +513,11 @@ func (s *Store) load(mayBegin bool) error {
 		return err
 	}
 	if b == nil {
-		if !mayBegin || s.opts.ReadOnly {
-			return &DamagedError{File: s.path("db"), Err: errors.New("it is empty"), Do: doAcceptLoss}
+		switch {
+		case !mayBegin:
+			return &DamagedError{File: s.path("db"), Err: errors.New("it is empty"), Do: doRestore}
+		case s.opts.ReadOnly || s.opts.Rebuilding:
+			return noStore(s.dir)
 		}
 		return s.begin()
 	}
@@ -363,7 +534,11 @@ func (s *Store) load(mayBegin bool) error {
 		return err
 	}
 	if s.rules, err = parseRules(string(rules)); err != nil {
-		return &DamagedError{File: s.path("db"), Err: err, Do: doRestore}
+		// A newer program knows more rules.
+		if s.opts.Rules == nil || !s.opts.Rebuilding {
+			return &StaleError{Dir: s.dir, Have: fmt.Sprintf("rules %q, which this program does not know", rules), Want: "rules that it knows"}
+		}
+		s.rules = *s.opts.Rules
 	}
 	s.was = s.rules
 	version, err := s.get(metaKey(metaFold))
@@ -414,13 +589,31 @@ func (s *Store) begin() error {
 		b.Set(logKey(nil, 1), e.append(nil), nil),
 		b.Set(metaKey(metaState), s.state.append(nil), nil),
 		b.Commit(pebble.Sync),
+		// A store that loses its write-log still knows what it is.
+		s.db.Flush(),
 	)
 	return s.explain(err)
 }
 
+// reload forgets what a window said that was given up.
+func (s *Store) reload() error {
+	b, err := s.get(metaKey(metaState))
+	if err != nil {
+		return err
+	}
+	state, err := readState(b)
+	if err != nil {
+		return &DamagedError{File: s.path("db"), Err: err, Do: doRestore}
+	}
+	s.mu.Lock()
+	s.state, s.venues = state, nil
+	s.mu.Unlock()
+	return s.loadVenues()
+}
+
 func (s *Store) loadVenues() error {
 	for n := 1; ; n++ {
-		b, err := s.get(metaKey(fmt.Sprint(metaVenue, n)))
+		b, err := s.get(venueKey(n))
 		if err != nil {
 			return err
 		}

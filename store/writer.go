@@ -137,6 +137,9 @@ func (w *Writer) Close() error {
 	w.s.writing = false
 	err := errors.Join(w.log.Close(), w.idx.Close())
 	w.log, w.idx = nil, nil
+	if (len(w.window) > 0 || w.failed != nil) && w.replaying == nil {
+		err = errors.Join(err, w.s.reload())
+	}
 	return err
 }
 
@@ -496,6 +499,9 @@ func (w *Writer) tick() error {
 	if len(w.window) == 0 && w.replaying == nil {
 		return nil
 	}
+	if err := w.s.failing(); err != nil {
+		return err
+	}
 	if _, err := w.appendEntry(&entry{kind: entryTick}); err != nil {
 		return err
 	}
@@ -535,7 +541,7 @@ func (w *Writer) flushMeta() error {
 	}
 	for _, v := range w.s.venues {
 		w.val = v.append(w.val[:0])
-		if err := w.idx.Set(metaKey(fmt.Sprint(metaVenue, v.no)), w.val, nil); err != nil {
+		if err := w.idx.Set(venueKey(int(v.no)), w.val, nil); err != nil {
 			return err
 		}
 	}

@@ -96,6 +96,9 @@ func TestAnyOrder(t *testing.T) {
 	}
 	if os.Getenv("TCLK_LONG") != "" {
 		seeds = 500
+		if n, err := strconv.Atoi(os.Getenv("TCLK_LONG")); err == nil && n > 1 {
+			seeds = n
+		}
 	}
 	base := rand.Uint64()
 	if v := os.Getenv("TCLK_SEED"); v != "" { // one that failed before
