@@ -23,7 +23,7 @@ const (
 )
 
 func noStore(dir string) error {
-	return fmt.Errorf("%w: %s: name another with --data, or make one with 'tclk-audit ingest'", ErrNoStore, dir)
+	return fmt.Errorf("%w: %s", ErrNoStore, dir)
 }
 
 // cannot says what was tried, on what, and what to do where that is known.

@@ -188,7 +188,7 @@ func (s *Store) open() (err error) {
 		if errors.As(err, &path) {
 			return cannot("locking", db, err)
 		}
-		return fmt.Errorf("%w: %s: wait until it ends, or stop it", ErrLocked, s.dir)
+		return fmt.Errorf("%w: %s", ErrLocked, s.dir)
 	}
 	exists, err := s.exists(db)
 	if err != nil {

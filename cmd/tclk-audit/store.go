@@ -115,6 +115,8 @@ func storeHint(err error) error {
 		return &hintedError{err, "the process that holds the store has ended; ask again"}
 	case errors.Is(err, os.ErrExist):
 		return &hintedError{err, "name a folder that is not there yet"}
+	case errors.As(err, new(*store.FullError)):
+		return err // it says what to do
 	case errors.Is(err, syscall.ENOSPC):
 		return &hintedError{err, "make room on the disk and run it again; what was acknowledged is kept"}
 	}
