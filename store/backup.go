@@ -14,8 +14,11 @@ import (
 // The copy is made next to dir and moved there when it is whole, so that a
 // folder of that name is always a good backup.
 func (s *Store) Backup(dir string) (err error) {
-	if s.opts.ReadOnly {
+	switch {
+	case s.opts.ReadOnly:
 		return errors.New("store: it was opened for reading only")
+	case s.behind != nil:
+		return s.behind // the copy would not know of the loss
 	}
 	fs, part := s.fs, dir+".part"
 	for _, path := range [...]string{dir, part} {
@@ -33,7 +36,7 @@ func (s *Store) Backup(dir string) (err error) {
 	if err := s.checkpoint(fs.PathJoin(part, "db")); err != nil {
 		return fmt.Errorf("store: backing up into %s: %w", part, err)
 	}
-	// Opening the copy shows that it can be, and gives it its mark.
+	// Opening the copy shows that it can be, and gives it the mark that it lacks.
 	b, err := Open(part, Options{FS: s.fs, Rebuilding: true, AcceptLoss: true, Fatal: s.opts.Fatal})
 	if err != nil {
 		return fmt.Errorf("store: the backup does not open: %w", err)

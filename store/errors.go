@@ -26,7 +26,7 @@ const (
 const DoAcceptLoss = "restore the folder from a backup, or go on without what is lost with --accept-loss"
 
 func noStore(dir string) error {
-	return fmt.Errorf("%w: %s: name another with --data, or make one with 'tclk-audit ingest'", ErrNoStore, dir)
+	return fmt.Errorf("%w: %s", ErrNoStore, dir)
 }
 
 // cannot says what was tried, on what, and what to do where that is known.

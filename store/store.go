@@ -138,6 +138,9 @@ func Open(dir string, o Options) (*Store, error) {
 	fs := o.FS
 	if fs == nil {
 		fs = vfs.Default
+		if o.ReadOnly {
+			fs = readers{fs}
+		}
 	}
 	s := &Store{dir: dir, fs: fs, opts: o}
 	if err := s.open(); err != nil {
@@ -188,7 +191,7 @@ func (s *Store) open() (err error) {
 		if errors.As(err, &path) {
 			return cannot("locking", db, err)
 		}
-		return fmt.Errorf("%w: %s: wait until it ends, or stop it", ErrLocked, s.dir)
+		return fmt.Errorf("%w: %s", ErrLocked, s.dir)
 	}
 	exists, empty, err := s.exists(db)
 	if err != nil {

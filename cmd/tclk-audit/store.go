@@ -51,17 +51,39 @@ func (a *app) openStore(dir string, o store.Options) (*store.Store, error) {
 	return store.Open(dir, o)
 }
 
+// patience is how long a command waits for a process that holds the store and
+// answers nothing: one that only reads, or is about to listen or to end.
+const patience = 3 * time.Second
+
+// pause passes a moment of a wait.
+func pause(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(20 * time.Millisecond):
+		return nil
+	}
+}
+
 // withStore runs work on a store that no other process has.
 func (a *app) withStore(cmd *cobra.Command, f *dataFlag, o store.Options, work func(*store.Store) error) error {
 	dir, err := f.path(cmd)
 	if err != nil {
 		return err
 	}
-	s, err := a.openStore(dir, o)
-	if err != nil {
-		return storeHint(err)
+	ctx := cmd.Context()
+	for deadline := time.Now().Add(patience); ; {
+		s, err := a.openStore(dir, o)
+		if errors.Is(err, store.ErrLocked) && !control.NewClient(dir).Answers(ctx) && time.Now().Before(deadline) {
+			if err := pause(ctx); err != nil {
+				return err
+			}
+			continue
+		} else if err != nil {
+			return storeHint(err)
+		}
+		return storeHint(errors.Join(work(s), s.Close()))
 	}
-	return storeHint(errors.Join(work(s), s.Close()))
 }
 
 // storeHint says what to do about an error of a store.
@@ -93,18 +115,13 @@ func storeHint(err error) error {
 		return &hintedError{err, "the process that holds the store has ended; ask again"}
 	case errors.Is(err, os.ErrExist):
 		return &hintedError{err, "name a folder that is not there yet"}
+	case errors.As(err, new(*store.FullError)):
+		return err // it says what to do
 	case errors.Is(err, syscall.ENOSPC):
 		return &hintedError{err, "make room on the disk and run it again; what was acknowledged is kept"}
 	}
 	return hint(err)
 }
-
-const (
-	// patience is how long a question waits for a process that holds the store
-	// and does not answer: it may be another question, or about to listen.
-	patience = 3 * time.Second
-	again    = 20 * time.Millisecond
-)
 
 // ask puts a question to the store, prints the answer, and ends as it says. The
 // same handlers answer whether the store is free or a process holds it.
@@ -118,12 +135,10 @@ func (a *app) ask(cmd *cobra.Command, f *dataFlag, path string, query url.Values
 	for deadline := time.Now().Add(patience); ; {
 		answer, err := a.askOnce(ctx, dir, http.MethodGet, target)
 		if errors.Is(err, control.ErrNobody) && time.Now().Before(deadline) {
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(again):
-				continue
+			if err := pause(ctx); err != nil {
+				return err
 			}
+			continue
 		}
 		if errors.Is(err, control.ErrNobody) {
 			err = fmt.Errorf("%w: %s", store.ErrLocked, dir)

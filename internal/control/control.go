@@ -137,6 +137,16 @@ func NewClient(dir string) *Client { return &Client{dir} }
 // ErrNobody says that no process answers in the folder.
 var ErrNobody = errors.New("control: no process answers")
 
+// Answers reports whether a process answers in the folder.
+func (c *Client) Answers(ctx context.Context) bool {
+	conn, err := dial(ctx, c.dir)
+	if err != nil {
+		return false
+	}
+	_ = conn.Close()
+	return true
+}
+
 // Ask puts a question and copies the answer to out as it comes. It fails with
 // ErrNobody where no process answers.
 func (c *Client) Ask(ctx context.Context, method, target string, out io.Writer) (Answer, error) {

@@ -162,9 +162,12 @@ func TestSocket(t *testing.T) {
 	if err := ask(); !errors.Is(err, control.ErrNobody) {
 		t.Errorf("a dead process: %v", err)
 	}
+	if control.NewClient(dir).Answers(t.Context()) {
+		t.Error("a dead process answers")
+	}
 
 	s := serve(t, dir, handler)
-	if err := ask(); err != nil {
+	if err := ask(); err != nil || !control.NewClient(dir).Answers(t.Context()) {
 		t.Error(err)
 	}
 	st, err := os.Lstat(path)

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/tclk-audit/tclk-audit/fold"
+	"github.com/tclk-audit/tclk-audit/internal/audit"
 	"github.com/tclk-audit/tclk-audit/internal/gen"
 	"github.com/tclk-audit/tclk-audit/internal/ingest"
 	"github.com/tclk-audit/tclk-audit/store"
@@ -59,6 +61,9 @@ func TestBackup(t *testing.T) {
 	s := open(t, filepath.Join(dir, "store"), fold.Rules{})
 	defer s.Close()
 	res := load(t, s, corpus)
+	if want, err := audit.Run(t.Context(), []string{corpus}, audit.Options{}); err != nil || res.Malformed != want.Rows.Malformed || res.Torn < want.Rows.Torn {
+		t.Errorf("%+v, an audit: %+v, %v", res, want.Rows, err)
+	}
 	if res.Exit() != 1 || res.Malformed == 0 || res.Forged == 0 || res.Torn == 0 {
 		t.Errorf("%+v", res)
 	}
@@ -126,6 +131,44 @@ func TestFailedBackup(t *testing.T) {
 	}
 	if err := s.Backup(file); !errors.Is(err, os.ErrExist) {
 		t.Errorf("a backup in place of a file: %v", err)
+	}
+}
+
+// TestReaders holds that readers do not stand in each other's way, and that a
+// writer is alone.
+func TestReaders(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("a reader is alone here")
+	}
+	dir := t.TempDir()
+	s := open(t, dir, fold.Rules{})
+	load(t, s, "../../testdata/demo")
+	if _, err := store.Open(dir, store.Options{ReadOnly: true}); !errors.Is(err, store.ErrLocked) {
+		t.Errorf("a reader beside a writer: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var two [2]*store.Store
+	for i := range two {
+		var err error
+		if two[i], err = store.Open(dir, store.Options{ReadOnly: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range two {
+		if _, err := store.Open(dir, store.Options{}); !errors.Is(err, store.ErrLocked) {
+			t.Errorf("a writer beside %d readers: %v", 2-i, err)
+		}
+		if len(events(t, two[i])) == 0 {
+			t.Error("no events")
+		}
+		if err := two[i].Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := open(t, dir, fold.Rules{}).Close(); err != nil {
+		t.Error(err)
 	}
 }
 
