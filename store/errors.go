@@ -15,12 +15,15 @@ var ErrNoStore = errors.New("store: there is none in this folder")
 
 // What a user can do, in the words of the command line.
 const (
-	doRestore    = "restore the folder from a backup; the rows of files can also be ingested again into a new one"
-	doRebuild    = "run 'tclk-audit rebuild'"
-	doAcceptLoss = "restore the folder from a backup, or go on without what is lost with --accept-loss"
-	doFree       = "free some space and run the command again; what was acknowledged is kept"
-	doUpdate     = "use a newer program"
+	doRestore = "restore the folder from a backup; the rows of files can also be ingested again into a new one"
+	doRebuild = "run 'tclk-audit rebuild'"
+	doFree    = "free some space and run the command again; what was acknowledged is kept"
+	doUpdate  = "use a newer program"
 )
+
+// DoAcceptLoss is what a user can do about a store that has lost the end of what
+// it acknowledged.
+const DoAcceptLoss = "restore the folder from a backup, or go on without what is lost with --accept-loss"
 
 func noStore(dir string) error {
 	return fmt.Errorf("%w: %s", ErrNoStore, dir)
@@ -49,7 +52,10 @@ type DamagedError struct {
 }
 
 // Error names the file and the damage.
-func (e *DamagedError) Error() string { return fmt.Sprintf("store: %s is damaged: %v", e.File, e.Err) }
+func (e *DamagedError) Error() string {
+	what, _, _ := strings.Cut(e.Err.Error(), "\n") // Pebble goes on with more of the same
+	return fmt.Sprintf("store: %s is damaged: %s", e.File, what)
+}
 
 // Unwrap returns the cause.
 func (e *DamagedError) Unwrap() error { return e.Err }
@@ -84,7 +90,7 @@ func (e *BehindError) Error() string {
 }
 
 // Do says what to do next.
-func (e *BehindError) Do() string { return doAcceptLoss }
+func (e *BehindError) Do() string { return DoAcceptLoss }
 
 // VersionError says that the store was written by a newer program.
 type VersionError struct {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -29,8 +30,8 @@ const (
 	// engineFormat pins Pebble's own on-disk format.
 	engineFormat = pebble.FormatVirtualSSTables
 
-	memTableBytes = 32 << 20
-	memTableCount = 4
+	memTableBytes = 64 << 20
+	memTableCount = 2
 	cacheBytes    = 32 << 20
 )
 
@@ -74,6 +75,7 @@ type Store struct {
 	marked mark
 	behind error // a *BehindError, or a *DamagedError of the mark
 	lock   *pebble.Lock
+	disk   *diskFS
 
 	mu     sync.RWMutex
 	state  state
@@ -158,7 +160,8 @@ func (s *Store) Rules() fold.Rules { return s.rules }
 func (s *Store) abandon() error {
 	var err error
 	if s.db != nil {
-		err = s.db.Close()
+		s.disk.closing.Store(true)
+		err = s.explain(s.db.Close())
 	}
 	if s.mark != nil {
 		err = errors.Join(err, s.mark.close())
@@ -190,7 +193,7 @@ func (s *Store) open() (err error) {
 		}
 		return fmt.Errorf("%w: %s", ErrLocked, s.dir)
 	}
-	exists, err := s.exists(db)
+	exists, empty, err := s.exists(db)
 	if err != nil {
 		return err
 	}
@@ -203,7 +206,7 @@ func (s *Store) open() (err error) {
 	}
 	switch {
 	case exists:
-	case m.log > 0 || s.behind != nil && !errors.Is(s.behind, os.ErrNotExist):
+	case m.log > 0 || s.behind != nil && !empty:
 		return &DamagedError{File: db, Err: errors.New("its newest manifest is not there"), Do: doRestore}
 	case s.opts.ReadOnly || s.opts.Existing || s.opts.Rebuilding:
 		return noStore(s.dir)
@@ -281,26 +284,18 @@ func (s *Store) syncDir(dir string) error {
 	return nil
 }
 
-// exists reports whether there is a database. Tables without one are damage: to
-// begin a new one would remove them.
-func (s *Store) exists(db string) (bool, error) {
+// exists reports whether there is a database, and whether there is nothing of
+// one: to begin a new one removes what belongs to none.
+func (s *Store) exists(db string) (exists, empty bool, err error) {
 	desc, err := pebble.Peek(db, s.fs)
 	if err != nil {
-		return false, s.explain(err)
-	}
-	if desc.Exists {
-		return true, nil
+		return false, false, s.explain(err)
 	}
 	files, err := s.fs.List(db)
 	if err != nil {
-		return false, cannot("listing", db, err)
+		return false, false, cannot("listing", db, err)
 	}
-	for _, f := range files {
-		if strings.HasSuffix(f, ".sst") {
-			return false, &DamagedError{File: db, Err: errors.New("it has tables, but the marker that names its manifest is not there"), Do: doRestore}
-		}
-	}
-	return false, nil
+	return desc.Exists, len(files) <= 1, nil // the lock
 }
 
 // checkTail looks for holes in the part of the log that may have stood in
@@ -383,7 +378,7 @@ func (s *Store) engine() *pebble.Options {
 		FS: s.fs, Lock: s.lock, Logger: logger{s}, ReadOnly: s.opts.ReadOnly,
 		FormatMajorVersion: engineFormat, ErrorIfNotExists: false,
 		MemTableSize: memTableBytes, MemTableStopWritesThreshold: memTableCount, CacheSize: cacheBytes,
-		L0CompactionThreshold: 8, L0CompactionFileThreshold: 2000, L0StopWritesThreshold: 40, LBaseMaxBytes: 256 << 20, FlushSplitBytes: 4 << 20,
+		L0CompactionThreshold: 16, L0CompactionFileThreshold: 4000, L0StopWritesThreshold: 64, LBaseMaxBytes: 256 << 20, FlushSplitBytes: 4 << 20,
 		MaxOpenFiles: 500,
 	}
 	o.EventListener = &pebble.EventListener{
@@ -415,12 +410,18 @@ func (s *Store) engine() *pebble.Options {
 
 func (s *Store) openDB(path string) (err error) {
 	defer func() {
-		// Pebble panics on some damaged files instead of saying so.
-		if r := recover(); r != nil {
+		// Pebble panics on some damaged files, and on some errors of the disk.
+		r := recover()
+		if e, ok := r.(error); ok && !errors.As(e, new(runtime.Error)) {
+			err = s.explain(e)
+		} else if r != nil {
 			err = &DamagedError{File: path, Err: fmt.Errorf("%v", r), Do: doRestore}
 		}
 	}()
-	s.db, err = pebble.Open(path, s.engine())
+	s.disk = &diskFS{FS: s.fs, fatal: func(err error) { logger{s}.Fatalf("%v", err) }}
+	o := s.engine()
+	o.FS = s.disk
+	s.db, err = pebble.Open(path, o)
 	return s.explain(err)
 }
 
@@ -428,17 +429,22 @@ func (s *Store) openDB(path string) (err error) {
 type faults struct {
 	sync.Mutex
 	damaged    string // the file that does not match its checksums
-	background error  // why the last flush or compaction failed
+	background error  // what a compaction met
 }
 
+// background is told how flushes and compactions end. Pebble tries again at
+// once, and for ever, and meanwhile writing stalls: that ends here. Damaged
+// tables it leaves alone.
 func (s *Store) background(err error) {
+	if err != nil && !pebble.IsCorruptionError(err) {
+		logger{s}.Fatalf("%v", err)
+	}
 	s.faults.Lock()
 	defer s.faults.Unlock()
 	s.faults.background = err
 }
 
-// failing returns why the database cannot get rid of what it holds in memory:
-// writing on would stall.
+// failing returns the damage that the last flush or compaction met.
 func (s *Store) failing() error {
 	s.faults.Lock()
 	err := s.faults.background
@@ -446,8 +452,12 @@ func (s *Store) failing() error {
 	return s.explain(err)
 }
 
-// fileName finds the file of a database that an error is about.
-var fileName = regexp.MustCompile(`\b(\d{6}\.(sst|log)|(MANIFEST|OPTIONS)-\d{6}|marker\.[a-z.0-9-]+[A-Z0-9-]*)`)
+// fileName finds the file of a database that an error is about, and tableNumber
+// the number of a table where it is named so.
+var (
+	fileName    = regexp.MustCompile(`\b(\d{6}\.(sst|log)|(MANIFEST|OPTIONS)-\d{6}|marker\.[a-z-]+\.\d{6}\.[A-Z0-9-]+)`)
+	tableNumber = regexp.MustCompile(`\b(?:file|table) (\d{6})\b`)
+)
 
 // explain turns an error of the database into one that says what to do.
 func (s *Store) explain(err error) error {
@@ -461,11 +471,13 @@ func (s *Store) explain(err error) error {
 	case errors.Is(err, syscall.ENOSPC):
 		return &FullError{Dir: s.dir, Err: err}
 	}
-	file := s.path("db")
-	if name := fileName.FindString(err.Error()); name != "" {
-		file = s.fs.PathJoin(file, name)
-	}
 	text := err.Error()
+	file := s.path("db")
+	if name := fileName.FindString(text); name != "" {
+		file = s.fs.PathJoin(file, name)
+	} else if m := tableNumber.FindStringSubmatch(text); m != nil {
+		file = s.fs.PathJoin(file, m[1]+".sst")
+	}
 	switch {
 	case strings.Contains(text, "unknown format major version"):
 		return &VersionError{Dir: s.dir, Err: err}
@@ -476,7 +488,14 @@ func (s *Store) explain(err error) error {
 			file = s.faults.damaged
 		}
 		return &DamagedError{File: file, Err: err, Do: doRestore}
-	case errors.Is(err, os.ErrNotExist), strings.Contains(text, "does not exist"):
+	case strings.Contains(text, "key=value syntax"), strings.Contains(text, "name from options"):
+		desc, e := pebble.Peek(file, s.fs)
+		if e == nil && desc.OptionsFilename != "" {
+			file = desc.OptionsFilename
+		}
+		return &DamagedError{File: file, Err: err, Do: "remove that file: it holds settings alone, and is written anew"}
+	case errors.Is(err, os.ErrNotExist), strings.Contains(text, "does not exist"), strings.Contains(text, "object size mismatch"),
+		strings.Contains(text, "not pristine"):
 		return &DamagedError{File: file, Err: err, Do: doRestore}
 	}
 	return fmt.Errorf("store: %s: %w", s.path("db"), err)

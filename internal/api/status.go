@@ -39,6 +39,7 @@ func (h *handler) status(q *query, out *reply) error {
 	if st.Behind != nil {
 		out.exit = audit.ExitCannotTell
 		out.warn("%v", st.Behind)
+		out.warn("hint: %s", store.DoAcceptLoss)
 	}
 	if format == formatJSON {
 		out.kind = oneObject
