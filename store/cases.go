@@ -1224,8 +1224,11 @@ func (p *projector) write(no uint8, id protocol.ID, rec, next *contractRec, caus
 	}
 	p.putContract(no, id, next)
 	// Its value changes with the accept's place, of which rec knows already.
-	if err := p.setLater(p.statusKey(no, id, next), appendPlace(nil, next.stands())); err != nil {
-		return err
+	if !rec.folded || rec.sum.Status != next.sum.Status || rec.sum.due() != next.sum.due() ||
+		!next.listed || !rec.listed || rec.acceptAt != next.acceptAt {
+		if err := p.setLater(p.statusKey(no, id, next), appendPlace(nil, next.stands())); err != nil {
+			return err
+		}
 	}
 	if next.listed && (!rec.folded || rec.payer != next.payer || rec.payee != next.payee || !rec.listed) {
 		return errors.Join(
