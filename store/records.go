@@ -370,6 +370,7 @@ type sourceRec struct {
 	rows    int64  // rows in the log so far
 	state   []byte // what the reader wants to find again when it goes on
 	last    [8]byte
+	lastRaw []byte // the bytes of the row added last, for as long as its reader keeps them
 	done    bool
 	digest  [32]byte
 	cut     byte

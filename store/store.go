@@ -30,8 +30,8 @@ const (
 	// engineFormat pins Pebble's own on-disk format.
 	engineFormat = pebble.FormatVirtualSSTables
 
-	memTableBytes = 64 << 20
-	memTableCount = 2
+	memTableBytes = 32 << 20
+	memTableCount = 4
 	cacheBytes    = 32 << 20
 )
 

@@ -252,8 +252,7 @@ func (w *Writer) Add(source uint32, r *Row) error {
 	}
 	rec.rows++
 	w.dirty[source] = true
-	h := hashOf(r.Raw)
-	copy(rec.last[:], h[:])
+	rec.lastRaw = r.Raw
 	w.added.Rows++
 	w.added.Bytes += int64(len(r.Raw)) + 1
 	w.s.state.bytes += int64(len(r.Raw)) + 1
@@ -285,14 +284,18 @@ func (w *Writer) Add(source uint32, r *Row) error {
 	id := r.ID
 	if !usable {
 		w.added.Unusable++
-		id = unusableID(e.room, e.gen, r.Record.Seq, h)
+		id = unusableID(e.room, e.gen, r.Record.Seq, hashOf(r.Raw))
 	}
 	at := place{r.Record.Generation, r.Record.Seq, 0}
-	_, known, have, err := w.identity(e.venue, &r.Row, id)
+	opens, known, have, err := w.identity(e.venue, &r.Row, id)
 	if err != nil {
 		return err
 	}
-	bytes8 := binary.BigEndian.Uint64(h[:])
+	var bytes8 uint64
+	if known || !opens {
+		h := hashOf(r.Raw)
+		bytes8 = binary.BigEndian.Uint64(h[:])
+	}
 	if known && samePlace(have.at, at) && have.ts == r.Record.TsMs && have.bytes == bytes8 && have.from != source {
 		w.added.Again++
 		w.s.state.rows[6]++
@@ -468,12 +471,15 @@ func (w *Writer) ended(rec *sourceRec, e *entry) error {
 }
 
 // State keeps what the reader of a source wants to find again after a restart.
+// It is called before the bytes of the row added last are used for another.
 func (w *Writer) State(source uint32, state []byte) error {
 	rec, err := w.source(source)
 	if err != nil {
 		return err
 	}
 	rec.state = append(rec.state[:0], state...)
+	h := hashOf(rec.lastRaw)
+	copy(rec.last[:], h[:])
 	return nil
 }
 
@@ -517,10 +523,11 @@ func (w *Writer) tick() error {
 	if err := w.flushMeta(); err != nil {
 		return err
 	}
-	if err := w.idx.Apply(w.log, nil); err != nil {
+	// No key stands in both.
+	if err := w.log.Apply(w.idx, nil); err != nil {
 		return w.s.explain(err)
 	}
-	if err := w.idx.Commit(pebble.Sync); err != nil {
+	if err := w.log.Commit(pebble.Sync); err != nil {
 		return w.s.explain(err)
 	}
 	if err := w.s.acknowledge(); err != nil {
