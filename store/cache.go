@@ -208,14 +208,11 @@ func (w *Writer) boardEntry(no uint8, at place) (boardEntry, error) {
 }
 
 func readBoardEntry(v view, no uint8, at place) (b boardEntry, err error) {
-	var k key
-	val, err := v.getIdx(k.of(keyBoard, no).place(at).b)
-	if err != nil || val == nil {
+	br, found, err := v.placesOf(no).get(at)
+	if err != nil || !found {
 		return b, err
 	}
-	if b.br, err = readBoardRow(val); err != nil {
-		return b, err
-	}
+	b.br = br
 	b.at = at
 	b.e, err = v.entry(at.pos)
 	return b, err

@@ -7,8 +7,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"github.com/tclk-audit/tclk-audit/fold"
 	"github.com/tclk-audit/tclk-audit/protocol"
 )
@@ -64,6 +62,7 @@ func (b *boardEntry) read(r *rowReader, row *fold.Row) error {
 type view interface {
 	getIdx(k []byte) ([]byte, error) // nil where there is none; good until the next call
 	entry(pos uint64) (entry, error)
+	placesOf(no uint8) *places
 	boardEntry(no uint8, at place) (boardEntry, error)    // zero where there is none
 	offerRec(no uint8, id protocol.ID) (*offerRec, error) // nil where there is none
 	contractRec(no uint8, id protocol.ID) (*contractRec, error)
@@ -613,7 +612,7 @@ func (p *projector) fold() error {
 	if err := p.drain(); err != nil {
 		return err
 	}
-	return p.flush()
+	return errors.Join(p.flush(), p.flushTails(), p.flushEvents())
 }
 
 func (p *projector) drain() error {
@@ -1212,7 +1211,7 @@ func (p *projector) write(no uint8, id protocol.ID, rec, next *contractRec, caus
 		p.w.added.Events++
 		e.Revision, e.Previous = next.revision, next.event
 		p.val = e.append(p.val[:0], no)
-		if err := p.setLater(eventKey(nil, p.w.s.state.events), p.val); err != nil {
+		if err := p.putEvent(p.val); err != nil {
 			return err
 		}
 		next.event = p.w.s.state.events
@@ -1403,22 +1402,10 @@ func (p *projector) renonce(v *venue) error {
 }
 
 func (p *projector) renonceRun(v *venue, from, to place) error {
-	bounds := &pebble.IterOptions{LowerBound: []byte{keyBoard, v.no}, UpperBound: after([]byte{keyBoard, v.no})}
-	it, err := p.w.idx.NewIter(bounds)
+	ps := p.w.placesOf(v.no)
+	start, err := ps.back(from, nonceWindow)
 	if err != nil {
-		return p.w.s.explain(err)
-	}
-	defer it.Close()
-	var k key
-	start := slices.Clone(k.of(keyBoard, v.no).place(from).b)
-	size := 0
-	for ok := it.SeekLT(start); ok && size <= nonceWindow; ok = it.Prev() {
-		r, err := readBoardRow(it.Value())
-		if err != nil {
-			return p.w.s.damagedKey(it.Key(), err)
-		}
-		size += int(r.size)
-		start = append(start[:0], it.Key()...)
+		return err
 	}
 	var window fold.NonceWindow
 	type change struct {
@@ -1428,12 +1415,7 @@ func (p *projector) renonceRun(v *venue, from, to place) error {
 	var changes []change
 	beyond := 0
 	ended := true
-	for ok := it.SeekGE(start); ok; ok = it.Next() {
-		r, err := readBoardRow(it.Value())
-		if err != nil {
-			return p.w.s.damagedKey(it.Key(), err)
-		}
-		at := placeOf(it.Key()[2:])
+	err = ps.each(start, func(at place, r *boardRow) (bool, error) {
 		fell := r.follow(&window)
 		if !at.less(from) && fell != (r.flags&boardNonceFell != 0) {
 			changes = append(changes, change{at, fell})
@@ -1441,44 +1423,31 @@ func (p *projector) renonceRun(v *venue, from, to place) error {
 		if to.less(at) {
 			if beyond += int(r.size); beyond > nonceWindow {
 				ended = false
-				break
+				return false, nil
 			}
 		}
-	}
-	if err := it.Error(); err != nil {
-		return p.w.s.explain(err)
+		return true, nil
+	})
+	if err != nil {
+		return err
 	}
 	for _, c := range changes {
-		if err := p.setFell(v, c.at, c.fell); err != nil {
+		changed, err := p.changePlace(v.no, c.at, func(br *boardRow) {
+			br.flags &^= boardNonceFell
+			if c.fell {
+				br.flags |= boardNonceFell
+			}
+		})
+		if err != nil {
 			return err
+		}
+		if changed {
+			p.touchPlace(v.no, c.at)
 		}
 	}
 	if ended {
 		// The run reaches the end of the board.
 		p.tail(v.no).window = window
 	}
-	return nil
-}
-
-func (p *projector) setFell(v *venue, at place, fell bool) error {
-	if fell {
-		return p.flagRow(v, at, boardNonceFell)
-	}
-	k := p.k.of(keyBoard, v.no).place(at).b
-	val, err := p.w.getIdx(k)
-	if err != nil || val == nil {
-		return err
-	}
-	br, err := readBoardRow(val)
-	if err != nil {
-		return p.w.s.damagedKey(k, err)
-	}
-	br.flags &^= boardNonceFell
-	p.val = br.append(p.val[:0])
-	if err := p.set(k, p.val); err != nil {
-		return err
-	}
-	p.cache.rows.drop(at.pos)
-	p.touchPlace(v.no, at)
 	return nil
 }

@@ -27,6 +27,7 @@ type projector struct {
 	touched map[touch]bool
 	cases   caseFolder
 	cache   cache
+	events  eventChunk
 	folding bool
 	fresh   map[roomOfContract][]protocol.ID // contracts that the open window brought into sight
 
@@ -65,6 +66,8 @@ const (
 
 // tail follows the signers' nonces at the end of a board.
 type tail struct {
+	chunk  chunk // the last places
+	dirty  bool
 	window fold.NonceWindow
 	late   []span // places before the end that the open window added, as runs
 }
@@ -169,29 +172,19 @@ func (p *projector) loadBoard(v *venue) error {
 	if err != nil || !v.any {
 		return err
 	}
+	if err := p.loadTail(v.no); err != nil {
+		return err
+	}
 	// The nonces at the end of the board, from the rows of the last window.
-	t := p.tail(v.no)
-	var last []boardRow
-	size := 0
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{keyBoard, v.no}, UpperBound: after([]byte{keyBoard, v.no})})
+	t, ps := p.tail(v.no), s.placesOf(v.no)
+	from, err := ps.back(place{^uint64(0), ^uint64(0), ^uint64(0)}, nonceWindow)
 	if err != nil {
-		return s.explain(err)
+		return err
 	}
-	for ok := it.Last(); ok && size <= nonceWindow; ok = it.Prev() {
-		r, err := readBoardRow(it.Value())
-		if err != nil {
-			return errors.Join(s.damagedKey(it.Key(), err), it.Close())
-		}
-		size += int(r.size)
-		last = append(last, r)
-	}
-	if err := errors.Join(it.Error(), it.Close()); err != nil {
-		return s.explain(err)
-	}
-	for i := len(last) - 1; i >= 0; i-- {
-		last[i].follow(&t.window)
-	}
-	return nil
+	return ps.each(from, func(_ place, br *boardRow) (bool, error) {
+		br.follow(&t.window)
+		return true, nil
+	})
 }
 
 func (p *projector) tail(venue uint8) *tail {
@@ -413,8 +406,7 @@ func (p *projector) boardRow(src *sourceRec, v *venue, r *fold.Row, i identity, 
 		v.last = at
 	}
 	v.any = true
-	p.val = br.append(p.val[:0])
-	if err := p.set(p.k.of(keyBoard, v.no).place(at).b, p.val); err != nil {
+	if err := p.putPlace(v.no, at, br, late); err != nil {
 		return err
 	}
 	switch f := r.Line.Frame.(type) {
@@ -455,11 +447,12 @@ func (p *projector) passOver(src *sourceRec, v *venue, at place) error {
 	if v.last.less(place{l.gen, l.from, 0}) {
 		return nil // nobody has been there
 	}
-	from := append([]byte(nil), p.k.of(keyBoard, v.no).u64(l.gen).u64(l.from).b...)
-	to := append([]byte(nil), p.k.of(keyBoard, v.no).u64(l.gen).u64(l.to+1).b...)
 	var rows []place
-	err := p.w.scanRange(from, to, func(k, _ []byte) (bool, error) {
-		rows = append(rows, placeOf(k[2:]))
+	err := p.w.placesOf(v.no).each(place{l.gen, l.from, 0}, func(at place, _ *boardRow) (bool, error) {
+		if at.gen != l.gen || at.seq > l.to {
+			return false, nil
+		}
+		rows = append(rows, at)
 		return true, nil
 	})
 	for _, at := range rows {
@@ -471,15 +464,14 @@ func (p *projector) passOver(src *sourceRec, v *venue, at place) error {
 // lateRow compares a row with those that stand at its place already.
 func (p *projector) lateRow(v *venue, at place, br *boardRow) error {
 	var rows []place
-	err := p.w.scan(p.k.of(keyBoard, v.no).u64(at.gen).u64(at.seq).b, func(k, val []byte) (bool, error) {
-		o, err := readBoardRow(val)
-		if err != nil {
-			return false, p.w.s.damagedKey(k, err)
-		}
-		if o.id != br.id {
+	err := p.w.placesOf(v.no).each(place{at.gen, at.seq, 0}, func(o place, other *boardRow) (bool, error) {
+		switch {
+		case o.gen != at.gen || o.seq != at.seq:
+			return false, nil
+		case other.id != br.id:
 			br.flags |= boardRecord
-			rows = append(rows, placeOf(k[2:]))
-		} else if o.ts != br.ts {
+			rows = append(rows, o)
+		case other.ts != br.ts:
 			br.flags |= boardTime
 		}
 		return len(rows) < rowsAtPlace, nil
@@ -495,26 +487,11 @@ const rowsAtPlace = 64
 
 // flagRow sets a flag of a row of the board, and touches what it bears on.
 func (p *projector) flagRow(v *venue, at place, flag uint8) error {
-	k := p.k.of(keyBoard, v.no).place(at).b
-	val, err := p.w.getIdx(k)
-	if err != nil || val == nil {
-		return err
+	changed, err := p.changePlace(v.no, at, func(br *boardRow) { br.flags |= flag })
+	if changed {
+		p.touchPlace(v.no, at)
 	}
-	br, err := readBoardRow(val)
-	if err != nil {
-		return p.w.s.damagedKey(k, err)
-	}
-	if br.flags&flag == flag {
-		return nil
-	}
-	br.flags |= flag
-	p.val = br.append(p.val[:0])
-	if err := p.set(k, p.val); err != nil {
-		return err
-	}
-	p.cache.rows.drop(at.pos)
-	p.touchPlace(v.no, at)
-	return nil
+	return err
 }
 
 func (p *projector) blame(v *venue, at place, flag uint8) error { return p.flagRow(v, at, flag) }

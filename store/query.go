@@ -183,19 +183,11 @@ func (r *Reader) eachOf(no uint8, ids []protocol.ID, add func(no uint8, id proto
 // the last of its deal room, or a frame that stands elsewhere.
 func (r *Reader) since(i *Item, ms int64) (bool, error) {
 	var k key
-	val, err := r.getIdx(k.of(keyBoard, i.no).place(i.at).b)
-	if err != nil {
-		return false, err
+	br, found, err := r.placesOf(i.no).get(i.at)
+	if err != nil || found && br.ts >= ms {
+		return err == nil, err
 	}
-	if val != nil {
-		br, err := readBoardRow(val)
-		if err != nil {
-			return false, r.damaged(k.b, err)
-		}
-		if br.ts >= ms {
-			return true, nil
-		}
-	}
+	var val []byte
 	room := roomKey(protocol.DealRoom(i.Contract))
 	if val, err = r.getIdx(k.of(keyRoom, i.no).bytes(room[:]).b); err != nil {
 		return false, err
@@ -407,7 +399,15 @@ func (r *Reader) Provenance(i Item, records map[protocol.RecordID]uint64, all bo
 		if list[n].Room != protocol.BoardRoom {
 			continue
 		}
-		if err := r.scan(k.of(keyBoard, i.no).u64(list[n].Generation).u64(list[n].Seq).b, add); err != nil {
+		gen, seq := list[n].Generation, list[n].Seq
+		err := r.placesOf(i.no).each(place{gen, seq, 0}, func(at place, _ *boardRow) (bool, error) {
+			if at.gen != gen || at.seq != seq {
+				return false, nil
+			}
+			positions = append(positions, at.pos)
+			return true, nil
+		})
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -575,15 +575,11 @@ func (r *Reader) Offers(f OfferFilter) iter.Seq2[*Offer, error] {
 				continue
 			}
 			more := true
-			err := r.scan([]byte{keyBoard, v.no}, func(k, val []byte) (bool, error) {
-				br, err := readBoardRow(val)
-				if err != nil {
-					return false, r.damaged(k, err)
-				}
+			err := r.placesOf(v.no).each(place{}, func(at place, br *boardRow) (bool, error) {
 				if br.typ != protocol.TypeOffer || br.flags&boardCounts == 0 || f.Party != "" && br.signer != signer {
 					return true, nil
 				}
-				o, err := r.offer(v, placeOf(k[2:]), &f)
+				o, err := r.offer(v, at, &f)
 				if err != nil || o == nil {
 					return err == nil, err
 				}
@@ -697,18 +693,11 @@ func (r *Reader) offerCancelled(v *venue, at place, o *protocol.Offer) (bool, er
 		c, ok := row.Line.Frame.(*protocol.Cancel)
 		if ok && c.Contract == o.ID && c.From == o.From && string(row.Record.From) == o.From {
 			p := place{e.gen, row.Record.Seq, pos}
-			var k key
-			val, err := r.getIdx(k.of(keyBoard, v.no).place(p).b)
+			br, there, err := r.placesOf(v.no).get(p)
 			if err != nil {
 				return false, err
 			}
-			if val != nil {
-				br, err := readBoardRow(val)
-				if err != nil {
-					return false, r.damaged(k.b, err)
-				}
-				found = at.less(p) && br.flags&boardCounts != 0 && br.flags&boardReplay == 0
-			}
+			found = there && at.less(p) && br.flags&boardCounts != 0 && br.flags&boardReplay == 0
 		}
 		n++
 		return !found && n < namedRows, nil
@@ -1007,13 +996,10 @@ func (rr *RoomRows) loadBoard(v *venue) error {
 	r := rr.r
 	var extra bool
 	gens := map[uint64]bool{}
-	err := r.scan([]byte{keyBoard, v.no}, func(k, val []byte) (bool, error) {
-		if len(val) == 0 {
-			return false, r.damaged(k, errShort)
-		}
-		gens[binary.BigEndian.Uint64(k[2:])] = true
-		extra = extra || val[0]&boardTime != 0
-		if val[0]&boardMissing != 0 {
+	err := r.placesOf(v.no).each(place{}, func(at place, br *boardRow) (bool, error) {
+		gens[at.gen] = true
+		extra = extra || br.flags&boardTime != 0
+		if br.flags&boardMissing != 0 {
 			rr.Conflicts++
 		}
 		return true, nil
@@ -1063,8 +1049,7 @@ func (rr *RoomRows) loadUnplaced() error {
 				return false, err
 			}
 			at := place{rec.Generation, rec.Seq, pos}
-			var k key
-			if val, err := r.getIdx(k.of(keyBoard, rr.no).place(at).b); err != nil || val != nil {
+			if _, found, err := r.placesOf(rr.no).get(at); err != nil || found {
 				return err == nil, err
 			}
 			at.pos = 0
@@ -1242,7 +1227,7 @@ func (rr *RoomRows) boardRows(yield func(*Record, error) bool) {
 		}
 		return err
 	}
-	var group []boardPlace
+	var group []placedRow
 	flush := func() error {
 		if len(group) == 0 {
 			return nil
@@ -1258,18 +1243,13 @@ func (rr *RoomRows) boardRows(yield func(*Record, error) bool) {
 	}
 	err := rr.giveAll(place{}, give)
 	if err == nil {
-		err = rr.r.scan([]byte{keyBoard, rr.no}, func(k, val []byte) (bool, error) {
-			at := placeOf(k[2:])
+		err = rr.r.placesOf(rr.no).each(place{}, func(at place, br *boardRow) (bool, error) {
 			if len(group) > 0 && (group[0].at.gen != at.gen || group[0].at.seq != at.seq) {
 				if err := flush(); err != nil {
 					return false, err
 				}
 			}
-			br, err := readBoardRow(val)
-			if err != nil {
-				return false, rr.r.damaged(bytes.Clone(k), err)
-			}
-			group = append(group, boardPlace{at, br})
+			group = append(group, placedRow{at, *br})
 			return !stopped, nil
 		})
 	}
@@ -1290,18 +1270,13 @@ func (rr *RoomRows) giveAll(at place, give func(uint64) error) error {
 	return nil
 }
 
-type boardPlace struct {
-	at place
-	br boardRow
-}
-
 // onceEach gives the rows of one place, each record once: where copies have it,
 // the one that counts.
-func onceEach(group []boardPlace) []uint64 {
+func onceEach(group []placedRow) []uint64 {
 	list := make([]uint64, 0, len(group))
 	for i := range group {
 		g := &group[i]
-		same := func(o boardPlace) bool { return o.br.id == g.br.id && o.br.source != g.br.source && o.br.ts == g.br.ts }
+		same := func(o placedRow) bool { return o.br.id == g.br.id && o.br.source != g.br.source && o.br.ts == g.br.ts }
 		if i > 0 && slices.ContainsFunc(group[:i], same) {
 			continue
 		}

@@ -377,17 +377,43 @@ func (r *Reader) All(items []Item) iter.Seq2[*fold.Contract, error] {
 // Events yields the events from a number on, in order.
 func (r *Reader) Events(from uint64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		err := r.scanRange(eventKey(nil, from), after([]byte{keyEvent}), func(k, val []byte) (bool, error) {
-			e, err := r.event(binary.BigEndian.Uint64(k[1:]), slices.Clone(val))
-			if err != nil {
-				return false, err
-			}
-			return yield(e, nil), nil
+		err := r.eachChunk(from, func(n uint64, chunk []byte) (bool, error) {
+			return eachEvent(n, chunk, func(n uint64, b []byte) (bool, error) {
+				if n < from {
+					return true, nil
+				}
+				e, err := r.event(n, slices.Clone(b))
+				return err == nil && yield(e, nil), err
+			})
 		})
 		if err != nil {
 			yield(Event{}, err)
 		}
 	}
+}
+
+// eachChunk calls f with the chunks of events, from the one on that holds a
+// number.
+func (r *Reader) eachChunk(from uint64, f func(n uint64, chunk []byte) (bool, error)) error {
+	it, err := r.snap.NewIter(&pebble.IterOptions{LowerBound: []byte{keyEvent}, UpperBound: after([]byte{keyEvent})})
+	if err != nil {
+		return r.s.explain(err)
+	}
+	ok := it.SeekLT(eventKey(nil, from+1))
+	if !ok {
+		ok = it.First()
+	}
+	for ; ok; ok = it.Next() {
+		n := binary.BigEndian.Uint64(it.Key()[1:])
+		more, err := f(n, it.Value())
+		if err != nil {
+			return errors.Join(r.damaged(slices.Clone(it.Key()), err), it.Close())
+		}
+		if !more {
+			break
+		}
+	}
+	return r.s.explain(errors.Join(it.Error(), it.Close()))
 }
 
 func (r *Reader) event(n uint64, val []byte) (Event, error) {
@@ -406,16 +432,19 @@ func (r *Reader) event(n uint64, val []byte) (Event, error) {
 func (r *Reader) History(i Item) ([]Event, error) {
 	var list []Event
 	for n := i.event; n != 0; {
-		val, err := r.getIdx(eventKey(nil, n))
-		if err != nil {
-			return nil, err
+		found := false
+		for e, err := range r.Events(n) {
+			if err != nil {
+				return nil, err
+			}
+			found = e.Number == n
+			list = append(list, e)
+			break
 		}
-		e, err := r.event(n, slices.Clone(val))
-		if err != nil {
-			return nil, err
+		if !found {
+			return nil, r.damaged(eventKey(nil, n), errors.New("the event is not there"))
 		}
-		list = append(list, e)
-		n = e.Previous
+		n = list[len(list)-1].Previous
 	}
 	slices.Reverse(list)
 	return list, nil

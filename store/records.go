@@ -7,7 +7,7 @@ import (
 	"github.com/tclk-audit/tclk-audit/protocol"
 )
 
-// boardRow is the value of a place on the board: what other rows' facts need
+// boardRow is what stands at a place on the board: what other rows' facts need
 // of the row that stands there, without reading the row.
 type boardRow struct {
 	flags  uint8
@@ -53,14 +53,13 @@ func (r *boardRow) append(dst []byte) []byte {
 	return binary.AppendVarint(dst, r.ts)
 }
 
-func readBoardRow(b []byte) (r boardRow, err error) {
-	d := dec{b: b}
+func (d *dec) boardRow() (r boardRow) {
 	r.flags, r.typ = d.byte(), protocol.FrameType(d.byte())
 	if v := d.take(16); v != nil {
 		r.signer, r.id = binary.BigEndian.Uint64(v), binary.BigEndian.Uint64(v[8:])
 	}
 	r.nonce, r.size, r.source, r.ts = d.uint(), uint32(d.uint()), uint32(d.uint()), d.int()
-	return r, d.err
+	return r
 }
 
 // identity is the value of a row's identity: where its record first stands.
