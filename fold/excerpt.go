@@ -310,6 +310,7 @@ func (x *Excerpt) finish() {
 			a.mergeCopies(rm)
 		}
 	}
+	a.unplaced()
 	for k, n := range a.elsewhere {
 		a.elsewhereBy[k.contract] = append(a.elsewhereBy[k.contract], elsewhere{k.room, n})
 	}

@@ -31,6 +31,7 @@ func (a *Auditor) Finish() {
 			a.mergeCopies(rm)
 		}
 	}
+	a.unplaced()
 	a.claimed, a.payerLocks = map[uint64]uint32{}, map[payerLock]uint32{}
 	a.paymentKeys = map[protocol.Point]uint32{}
 	for i := uint32(1); i <= a.accepts.len(); i++ {

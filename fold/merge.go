@@ -93,6 +93,25 @@ func (a *Auditor) mergeCopies(rm *room) {
 	}
 }
 
+// unplaced marks the rooms of which an input holds nothing but rows that could
+// not be read: they may have stood anywhere, also behind all others.
+func (a *Auditor) unplaced() {
+	for hk := range a.hazy {
+		i, ok := a.roomByName[hk.room]
+		if !ok {
+			continue
+		}
+		rm := a.rooms.at(i)
+		alone := true
+		for k := rm.head; k != 0 && alone; k = a.rows.at(k).next {
+			alone = a.rows.at(k).source != hk.source
+		}
+		if alone && rm.head != 0 {
+			rm.track.unfilled, rm.track.unfilledSeq = a.order+1, math.MaxUint64
+		}
+	}
+}
+
 // copies takes a room's rows apart by input. Where only one generation is
 // known, the rows that do not say belong to it.
 func (a *Auditor) copies(rm *room) []copyOf {

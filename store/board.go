@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"slices"
-
-	"github.com/tclk-audit/tclk-audit/protocol"
 )
 
 // venue is what the store keeps in memory of one message board.
@@ -193,6 +191,3 @@ func nonceValue(n []byte) uint64 {
 	}
 	return v
 }
-
-// named says how a frame's id stands in keys of lists.
-func named(id *protocol.ID) []byte { return id[:half] }

@@ -4,11 +4,8 @@ import (
 	"cmp"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
-
-	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/tclk-audit/tclk-audit/fold"
 	"github.com/tclk-audit/tclk-audit/protocol"
@@ -45,9 +42,19 @@ type posEntry struct {
 
 // boardEntry is a row of the board that bears on a contract.
 type boardEntry struct {
-	at place
-	br boardRow
-	e  entry
+	at  place
+	br  boardRow
+	e   entry
+	row *fold.Row // where it is remembered; else e is read
+}
+
+// read fills row with the entry's.
+func (b *boardEntry) read(r *rowReader, row *fold.Row) error {
+	if b.row != nil {
+		*row = *b.row
+		return nil
+	}
+	return r.read(&b.e, row)
 }
 
 // view is where a fold reads from: a writer's open window, or the store as it
@@ -55,6 +62,12 @@ type boardEntry struct {
 type view interface {
 	getIdx(k []byte) ([]byte, error) // nil where there is none; good until the next call
 	entry(pos uint64) (entry, error)
+	placesOf(no uint8) *places
+	boardEntry(no uint8, at place) (boardEntry, error)    // zero where there is none
+	offerRec(no uint8, id protocol.ID) (*offerRec, error) // nil where there is none
+	contractRec(no uint8, id protocol.ID) (*contractRec, error)
+	inRoom(no uint8, room [8]byte) ([]protocol.ID, error)
+	named(no uint8, list byte, id [half]byte) ([]namedRow, error)
 	scan(prefix []byte, f func(k, v []byte) (bool, error)) error
 	venueOf(no uint8) *venue
 	cutSources() []uint32
@@ -62,9 +75,13 @@ type view interface {
 	ruleset() fold.Rules
 }
 
-func (w *Writer) venueOf(no uint8) *venue { return w.s.venues[no-1] }
-func (w *Writer) cutSources() []uint32    { return w.s.state.cuts }
-func (w *Writer) ruleset() fold.Rules     { return w.s.rules }
+func (w *Writer) venueOf(no uint8) *venue                              { return w.s.venues[no-1] }
+func (w *Writer) cutSources() []uint32                                 { return w.s.state.cuts }
+func (w *Writer) ruleset() fold.Rules                                  { return w.s.rules }
+func (w *Writer) offerRec(no uint8, id protocol.ID) (*offerRec, error) { return w.p.offerRec(no, id) }
+func (w *Writer) contractRec(no uint8, id protocol.ID) (*contractRec, error) {
+	return w.p.contract(no, id)
+}
 func (w *Writer) pathOf(source uint32) (string, error) {
 	rec, err := w.source(source)
 	if err != nil {
@@ -110,24 +127,20 @@ func (c *caseFolder) gather(v view, no uint8, id protocol.ID, rec *contractRec) 
 		}
 	}
 	for _, offer := range offers {
-		val, err := v.getIdx(k.of(keyOffer, no).bytes(offer[:]).b)
+		o, err := v.offerRec(no, offer)
 		if err != nil {
 			return err
 		}
-		if val != nil {
-			o, err := readOfferRec(val)
-			if err != nil {
-				return err
-			}
+		if o != nil {
 			if err := c.addBoard(v, no, o.at); err != nil {
 				return err
 			}
 		}
-		if err := c.addNamed(v, no, 'f', keyFrame, offer[:half], namedRows); err != nil {
+		if err := c.addNamed(v, no, 'f', offer[:half]); err != nil {
 			return err
 		}
 	}
-	if err := c.addNamed(v, no, 'f', keyFrame, id[:half], namedRows); err != nil {
+	if err := c.addNamed(v, no, 'f', id[:half]); err != nil {
 		return err
 	}
 	return c.addStatement(v, no, id)
@@ -141,7 +154,7 @@ func (c *caseFolder) addStatement(v view, no uint8, id protocol.ID) error {
 		if b.br.typ != protocol.TypeAccept {
 			continue
 		}
-		if err := c.rows.read(&b.e, &c.row); err != nil {
+		if err := b.read(&c.rows, &c.row); err != nil {
 			return err
 		}
 		f, ok := c.row.Line.Frame.(*protocol.Accept)
@@ -152,7 +165,7 @@ func (c *caseFolder) addStatement(v view, no uint8, id protocol.ID) error {
 	}
 	for _, st := range seen {
 		k := statementKey(st)
-		if err := c.addNamed(v, no, 's', keySecret, k[:], secretRows); err != nil {
+		if err := c.addNamed(v, no, 's', k[:]); err != nil {
 			return err
 		}
 		if st.Kind() == protocol.LockPoint {
@@ -175,7 +188,7 @@ func (c *caseFolder) addSiblings(v view, no uint8, id protocol.ID, st [half]byte
 			continue
 		}
 		c.x.Sibling(other)
-		if err := c.addNamed(v, no, 'f', keyFrame, other[:half], namedRows); err != nil {
+		if err := c.addNamed(v, no, 'f', other[:half]); err != nil {
 			return err
 		}
 		if err := c.addRoom(v, no, protocol.DealRoom(other), &c.other); err != nil {
@@ -216,76 +229,79 @@ func (c *caseFolder) addBoard(v view, no uint8, at place) error {
 			return nil
 		}
 	}
-	var k key
-	val, err := v.getIdx(k.of(keyBoard, no).place(at).b)
+	b, err := v.boardEntry(no, at)
 	if err != nil {
 		return err
 	}
-	if val == nil {
-		return fmt.Errorf("store: place %d/%d of the board is not there", at.gen, at.seq)
+	if b.at != at {
+		return nil // a second sighting that has no place of its own
 	}
-	br, err := readBoardRow(val)
-	if err != nil {
-		return err
-	}
-	e, err := v.entry(at.pos)
-	if err != nil {
-		return err
-	}
-	c.board = append(c.board, boardEntry{at, br, e})
+	c.board = append(c.board, b)
 	return nil
 }
 
 // addNamed adds the rows of a list of frames.
-func (c *caseFolder) addNamed(v view, no uint8, list, kind byte, id []byte, limit int) error {
-	var k key
-	val, err := v.getIdx(k.of(keyNamed, no).byte(list).bytes(id).b)
-	if err != nil || val == nil {
-		return err
-	}
-	var positions []uint64
-	err = v.scan(k.of(kind, no).bytes(id).b, func(key, _ []byte) (bool, error) {
-		positions = append(positions, binary.BigEndian.Uint64(key[len(key)-8:]))
-		return len(positions) < limit, nil
-	})
+func (c *caseFolder) addNamed(v view, no uint8, list byte, id []byte) error {
+	rows, err := v.named(no, list, [half]byte(id))
 	if err != nil {
 		return err
 	}
-	for _, pos := range positions {
-		if err := c.addEntry(v, no, pos); err != nil {
+	for _, n := range rows {
+		if n.board {
+			err = c.addBoard(v, no, n.at)
+		} else {
+			err = c.addEntry(v, n.at.pos)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// addEntry adds a row of the log, of the board or of another room.
-func (c *caseFolder) addEntry(v view, no uint8, pos uint64) error {
-	e, err := v.entry(pos)
-	if err != nil {
-		return err
-	}
-	if e.kind != entryRow {
-		return nil
-	}
-	if e.room != protocol.BoardRoom {
-		for i := range c.other {
-			if c.other[i].pos == pos {
-				return nil
-			}
-		}
-		c.other = append(c.other, posEntry{pos, e})
-		return nil
-	}
-	if err := c.rows.read(&e, &c.row); err != nil {
-		return err
-	}
-	at := place{e.gen, c.row.Record.Seq, pos}
+// readNamed reads a list of frames: 'f', those that name a contract or offer, or
+// 's', the reveals that open a statement.
+func readNamed(v view, no uint8, list byte, id [half]byte) (rows []namedRow, err error) {
 	var k key
-	if val, err := v.getIdx(k.of(keyBoard, no).place(at).b); err != nil || val == nil {
-		return err // a second sighting that has no place of its own
+	kind, limit := byte(keyFrame), namedRows
+	if list == 's' {
+		kind, limit = keySecret, secretRows
 	}
-	return c.addBoard(v, no, at)
+	val, err := v.getIdx(k.of(keyNamed, no).byte(list).bytes(id[:]).b)
+	if err != nil || val == nil {
+		return nil, err
+	}
+	err = v.scan(k.of(kind, no).bytes(id[:]).b, func(key, val []byte) (bool, error) {
+		n := namedRow{at: place{pos: binary.BigEndian.Uint64(key[len(key)-8:])}, board: len(val) > 0}
+		if n.board {
+			d := dec{b: val}
+			n.at = d.place()
+		}
+		rows = append(rows, n)
+		return len(rows) < limit, nil
+	})
+	return rows, err
+}
+
+// namedRow is a row of a list of frames: its place if it stands on the board,
+// else its position alone.
+type namedRow struct {
+	at    place
+	board bool
+}
+
+// addEntry adds a row of another room than the board.
+func (c *caseFolder) addEntry(v view, pos uint64) error {
+	for i := range c.other {
+		if c.other[i].pos == pos {
+			return nil
+		}
+	}
+	e, err := v.entry(pos)
+	if err == nil && e.kind == entryRow {
+		c.other = append(c.other, posEntry{pos, e})
+	}
+	return err
 }
 
 // addRoom lists the entries of a room.
@@ -330,11 +346,11 @@ func (c *caseFolder) give(v view, no uint8, id protocol.ID) error {
 	})
 	for i := range c.board {
 		b := &c.board[i]
-		if err := c.rows.read(&b.e, &c.row); err != nil {
+		if err := b.read(&c.rows, &c.row); err != nil {
 			return err
 		}
 		c.row.Conflict = b.br.conflict()
-		c.row.Source = b.e.where.Source
+		c.row.Source = b.br.source
 		c.x.Board(&c.row, fold.BoardFacts{
 			Holes: ven.holesBefore(b.at.gen, b.at.seq), NonceFell: b.br.flags&boardNonceFell != 0, Replay: b.br.flags&boardReplay != 0,
 		})
@@ -515,19 +531,17 @@ func (c *caseFolder) context(v view, no uint8, id protocol.ID, f *folded) error 
 
 // roomTaken reports whether another contract speaks for an orphan's deal room.
 func roomTaken(v view, no uint8, id protocol.ID, at place) (taken bool, err error) {
-	var k key
-	err = v.scan(k.of(keyContract, no).bytes(id[:8]).b, func(key, val []byte) (bool, error) {
-		if protocol.ID(key[2:]) == id {
-			return true, nil
-		}
-		rec, err := readContractRec(val)
-		if err != nil {
+	ids, err := v.inRoom(no, [8]byte(id[:8]))
+	for _, other := range ids {
+		rec, e := v.contractRec(no, other)
+		if err = errors.Join(err, e); err != nil {
 			return false, err
 		}
-		taken = rec.listed || rec.accept.less(at)
-		return !taken, nil
-	})
-	return taken, err
+		if other != id && rec != nil && (rec.listed || rec.accept.less(at)) {
+			return true, nil
+		}
+	}
+	return false, err
 }
 
 // payerLocks counts the offer's contracts with a counted lock by one payer.
@@ -539,15 +553,11 @@ func payerLocks(v view, no uint8, offer protocol.ID, payer [8]byte) (n int, err 
 		return len(ids) < touchSharers, nil
 	})
 	for _, id := range ids {
-		val, e := v.getIdx(k.of(keyContract, no).bytes(id[:]).b)
-		if e != nil || val == nil {
-			return n, errors.Join(err, e)
+		rec, e := v.contractRec(no, id)
+		if err = errors.Join(err, e); err != nil {
+			return n, err
 		}
-		rec, e := readContractRec(val)
-		if e != nil {
-			return n, e
-		}
-		if rec.payer == payer {
+		if rec != nil && rec.payer == payer {
 			n++
 		}
 	}
@@ -584,6 +594,8 @@ func readShare(b []byte) (s share, err error) {
 // fold folds everything that the window touches, until nothing is touched any
 // more.
 func (p *projector) fold() error {
+	p.folding = true
+	defer func() { p.folding = false }()
 	for _, v := range p.w.s.venues {
 		if err := p.renonce(v); err != nil {
 			return err
@@ -597,7 +609,10 @@ func (p *projector) fold() error {
 			return err
 		}
 	}
-	return p.drain()
+	if err := p.drain(); err != nil {
+		return err
+	}
+	return errors.Join(p.flush(), p.flushTails(), p.flushEvents())
 }
 
 func (p *projector) drain() error {
@@ -626,11 +641,15 @@ func (p *projector) resolve(t touch) error {
 		if rec != nil {
 			p.touch(touchContract, t.venue, id[:], t.cause)
 		}
-		return p.touchList(t, keyOffered, id[:half], half, 0)
+		return p.touchOthers(t, keyOffered, protocol.ID{})
 	case touchOffer:
-		return p.touchList(t, keyOffered, id[:half], half, 0)
+		return p.touchOthers(t, keyOffered, protocol.ID{})
 	case touchRoom:
-		return p.touchList(t, keyContract, id[:8], 0, 0)
+		ids, err := p.w.inRoom(t.venue, [8]byte(t.id[:8]))
+		for _, id := range ids {
+			p.touch(touchContract, t.venue, id[:], t.cause)
+		}
+		return err
 	case touchStatement:
 		return p.touchShare(t, keyState, t.id[:half])
 	case touchKey:
@@ -639,17 +658,6 @@ func (p *projector) resolve(t touch) error {
 		return p.touchBoardRow(t)
 	}
 	return nil
-}
-
-// touchList touches the contracts whose ids end the keys that begin with the
-// kind and prefix.
-func (p *projector) touchList(t touch, kind byte, prefix []byte, skip, limit int) error {
-	n := 0
-	return p.w.scan(p.k.of(kind, t.venue).bytes(prefix).b, func(k, _ []byte) (bool, error) {
-		p.touch(touchContract, t.venue, k[2+skip:], t.cause)
-		n++
-		return limit == 0 || n < limit, nil
-	})
 }
 
 func (p *projector) touchShare(t touch, kind byte, what []byte) error {
@@ -684,19 +692,38 @@ func (p *projector) touchBoardRow(t touch) error {
 	return nil
 }
 
-// outlooks touches the contracts whose outlook the venue's clock has changed.
+// outlooks tells of the contracts whose outlook the venue's clock alone has
+// changed. No row bears on them, so there is nothing to fold.
 func (p *projector) outlooks(v *venue) error {
 	if !v.hasClock {
 		return nil
 	}
+	var due []protocol.ID
 	for st := protocol.Proposed; st <= protocol.Locked; st++ {
-		from := append([]byte(nil), p.k.of(keyStatus, v.no).byte(byte(st)).b...)
-		to := append([]byte(nil), p.k.u64(uint64(v.clock)+1).b...)
+		from := slices.Clone(p.k.of(keyStatus, v.no).byte(byte(st)).b)
+		to := slices.Clone(p.k.u64(uint64(v.clock) + 1).b)
 		err := p.w.scanRange(from, to, func(k, _ []byte) (bool, error) {
-			p.touch(touchContract, v.no, k[3+8:], p.w.s.state.log)
+			due = append(due, protocol.ID(k[3+8:]))
 			return true, nil
 		})
 		if err != nil {
+			return err
+		}
+	}
+	for _, id := range due {
+		rec, err := p.contract(v.no, id)
+		if err != nil {
+			return err
+		}
+		if rec == nil || !rec.folded {
+			continue
+		}
+		next := *rec
+		next.sum.Outlook = outlookCode(fold.OutlookAt(rec.sum.Status, rec.sum.ExpiresMs, rec.sum.RefundAfterMs, &v.clock).Code)
+		if next.sum.Outlook == rec.sum.Outlook {
+			continue // the window has folded it
+		}
+		if err := p.write(v.no, id, rec, &next, p.w.s.state.log); err != nil {
 			return err
 		}
 	}
@@ -887,10 +914,7 @@ func (p *projector) offerShare(no uint8, id, offer protocol.ID, was, next *contr
 	if *o == before {
 		return nil
 	}
-	p.val = o.append(p.val[:0])
-	if err := p.set(p.k.of(keyOffer, no).bytes(offer[:]).b, p.val); err != nil {
-		return err
-	}
+	p.putOfferRec(no, offer, o)
 	switch {
 	case before.bound == protocol.ID{} && o.bound != protocol.ID{}:
 		v.funnel.Bound++
@@ -907,26 +931,72 @@ func (p *projector) offerShare(no uint8, id, offer protocol.ID, was, next *contr
 	return nil
 }
 
-// touchOthers touches the contracts of a list of the offer, but the one that is
-// being folded.
+// touchOthers touches the contracts of an offer, all or those with a counted
+// lock, but the one that is being folded.
 func (p *projector) touchOthers(t touch, kind byte, but protocol.ID) error {
-	offer := t.id
-	return p.w.scan(p.k.of(kind, t.venue).bytes(offer[:half]).b, func(k, _ []byte) (bool, error) {
-		if id := protocol.ID(k[2+half:]); id != but {
+	ids, err := p.ofOffer(t.venue, t.id, kind)
+	for _, id := range ids {
+		if id != but {
 			p.touch(touchContract, t.venue, id[:], t.cause)
 		}
+	}
+	return err
+}
+
+// ofOffer lists the contracts of an offer: all of them, keyOffered, or those
+// with a counted lock, keyLocked.
+func (p *projector) ofOffer(no uint8, offer protocol.ID, kind byte) ([]protocol.ID, error) {
+	var ids []protocol.ID
+	if kind == keyOffered {
+		o, err := p.offerRec(no, offer)
+		if err != nil {
+			return nil, err
+		}
+		if o == nil {
+			// Only accepts that came before their offer can name it.
+			if waits, err := p.isNamed(no, 'w', offer[:half]); err != nil || !waits {
+				return nil, err
+			}
+		} else {
+			if o.first != (protocol.ID{}) {
+				ids = append(ids, o.first)
+			}
+			if !o.more {
+				return ids, nil
+			}
+		}
+	}
+	err := p.w.scan(p.k.of(kind, no).bytes(offer[:half]).b, func(k, _ []byte) (bool, error) {
+		ids = append(ids, protocol.ID(k[2+half:]))
 		return true, nil
 	})
+	return ids, err
+}
+
+// inRoom lists the contracts whose deal room begins with the id's first bytes.
+func (w *Writer) inRoom(no uint8, room [8]byte) ([]protocol.ID, error) {
+	ids, err := inRoom(w, no, room)
+	for _, id := range w.p.fresh[roomOfContract{no, room}] {
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids, err
+}
+
+func inRoom(v view, no uint8, room [8]byte) (ids []protocol.ID, err error) {
+	var k key
+	err = v.scan(k.of(keyContract, no).bytes(room[:]).b, func(key, _ []byte) (bool, error) {
+		ids = append(ids, protocol.ID(key[2:]))
+		return len(ids) < touchSharers, nil
+	})
+	return ids, err
 }
 
 // findBound looks for the offer's first valid accept among all.
 func (p *projector) findBound(no uint8, offer protocol.ID, o *offerRec, id protocol.ID, next *contractRec) error {
 	o.bound, o.boundAt = protocol.ID{}, place{}
-	var ids []protocol.ID
-	err := p.w.scan(p.k.of(keyOffered, no).bytes(offer[:half]).b, func(k, _ []byte) (bool, error) {
-		ids = append(ids, protocol.ID(k[2+half:]))
-		return true, nil
-	})
+	ids, err := p.ofOffer(no, offer, keyOffered)
 	if err != nil {
 		return err
 	}
@@ -1036,17 +1106,18 @@ func (p *projector) unlist(no uint8, id protocol.ID, rec, next *contractRec) err
 		}
 	}
 	next.folded, next.listed, next.counts, next.locked = false, false, false, false
-	p.val = next.append(p.val[:0])
-	return p.set(p.k.of(keyContract, no).bytes(id[:]).b, p.val)
+	p.putContract(no, id, next)
+	return nil
 }
 
 func (p *projector) unindex(no uint8, id protocol.ID, rec *contractRec) error {
 	var err error
 	del := func(k []byte) { err = errors.Join(err, p.w.idx.Delete(k, nil)) }
-	del(p.statusKey(no, id, rec))
+	later := func(k []byte) { err = errors.Join(err, p.w.log.Delete(k, nil)) }
+	later(p.statusKey(no, id, rec))
 	if rec.listed {
-		del(p.k.of(keyParty, no).bytes(rec.payer[:]).bytes(id[:]).b)
-		del(p.k.of(keyParty, no).bytes(rec.payee[:]).bytes(id[:]).b)
+		later(p.k.of(keyParty, no).bytes(rec.payer[:]).bytes(id[:]).b)
+		later(p.k.of(keyParty, no).bytes(rec.payee[:]).bytes(id[:]).b)
 	}
 	if rec.leans {
 		del(p.leansKey(no, id, rec))
@@ -1055,10 +1126,7 @@ func (p *projector) unindex(no uint8, id protocol.ID, rec *contractRec) error {
 }
 
 func (p *projector) leansKey(no uint8, id protocol.ID, rec *contractRec) []byte {
-	at := rec.acceptAt
-	if !rec.listed {
-		at = rec.accept
-	}
+	at := rec.stands()
 	return p.k.of(keyLeans, no).u64(at.gen).u64(at.seq).bytes(id[:]).b
 }
 
@@ -1086,8 +1154,7 @@ func (b *Brief) due() uint64 {
 
 func (b *Brief) outlookString() string { return b.Outlook.String() }
 
-// conclude writes the contract's record, its places in the lists, and the
-// events that tell what changed.
+// conclude fills in the contract's record and writes what follows from it.
 func (p *projector) conclude(no uint8, id protocol.ID, rec, next *contractRec, c *fold.Contract, f *folded, cause uint64) error {
 	v := p.venue(no)
 	next.folded = true
@@ -1100,6 +1167,25 @@ func (p *projector) conclude(no uint8, id protocol.ID, rec, next *contractRec, c
 	if f.o != nil && !next.leans && v.holesBefore(f.at.gen, f.at.seq) != v.holesBefore(f.o.at.gen, f.o.at.seq) {
 		next.leans, leansOn = true, f.o.at
 	}
+	if next.leans {
+		k, to := p.leansKey(no, id, next), leansOn
+		if err := p.set(k, binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, to.gen), to.seq), to.pos)); err != nil {
+			return err
+		}
+	}
+	if rec.folded && rec.leans {
+		if old := slices.Clone(p.leansKey(no, id, rec)); !next.leans || !slices.Equal(old, p.leansKey(no, id, next)) {
+			if err := p.w.idx.Delete(old, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return p.write(no, id, rec, next, cause)
+}
+
+// write writes the contract's record, its places in the lists, and the events.
+func (p *projector) write(no uint8, id protocol.ID, rec, next *contractRec, cause uint64) error {
+	v := p.venue(no)
 	changed := !rec.folded
 	if !rec.folded {
 		v.funnel.Contracts++
@@ -1115,7 +1201,9 @@ func (p *projector) conclude(no uint8, id protocol.ID, rec, next *contractRec, c
 	}
 	if changed {
 		next.revision = rec.revision + 1
-		p.w.added.Changed++
+		if rec.revision > 0 {
+			p.w.added.Changed++
+		}
 	}
 	for i := range events {
 		e := &events[i]
@@ -1123,7 +1211,7 @@ func (p *projector) conclude(no uint8, id protocol.ID, rec, next *contractRec, c
 		p.w.added.Events++
 		e.Revision, e.Previous = next.revision, next.event
 		p.val = e.append(p.val[:0], no)
-		if err := p.set(eventKey(nil, p.w.s.state.events), p.val); err != nil {
+		if err := p.putEvent(p.val); err != nil {
 			return err
 		}
 		next.event = p.w.s.state.events
@@ -1133,22 +1221,18 @@ func (p *projector) conclude(no uint8, id protocol.ID, rec, next *contractRec, c
 			return err
 		}
 	}
-	p.val = next.append(p.val[:0])
-	if err := p.set(p.k.of(keyContract, no).bytes(id[:]).b, p.val); err != nil {
-		return err
-	}
-	if err := p.set(p.statusKey(no, id, next), nil); err != nil {
-		return err
-	}
-	if next.leans {
-		if err := p.set(p.leansKey(no, id, next), binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, leansOn.gen), leansOn.seq), leansOn.pos)); err != nil {
+	p.putContract(no, id, next)
+	// Its value changes with the accept's place, of which rec knows already.
+	if !rec.folded || rec.sum.Status != next.sum.Status || rec.sum.due() != next.sum.due() ||
+		!next.listed || !rec.listed || rec.acceptAt != next.acceptAt {
+		if err := p.setLater(p.statusKey(no, id, next), appendPlace(nil, next.stands())); err != nil {
 			return err
 		}
 	}
 	if next.listed && (!rec.folded || rec.payer != next.payer || rec.payee != next.payee || !rec.listed) {
 		return errors.Join(
-			p.set(p.k.of(keyParty, no).bytes(next.payer[:]).bytes(id[:]).b, []byte{rolePayer}),
-			p.set(p.k.of(keyParty, no).bytes(next.payee[:]).bytes(id[:]).b, []byte{rolePayee}))
+			p.setLater(p.k.of(keyParty, no).bytes(next.payer[:]).bytes(id[:]).b, []byte{rolePayer}),
+			p.setLater(p.k.of(keyParty, no).bytes(next.payee[:]).bytes(id[:]).b, []byte{rolePayee}))
 	}
 	return nil
 }
@@ -1162,19 +1246,14 @@ const (
 func (p *projector) unindexChanged(no uint8, id protocol.ID, rec, next *contractRec) error {
 	old := slices.Clone(p.statusKey(no, id, rec))
 	if !slices.Equal(old, p.statusKey(no, id, next)) {
-		if err := p.w.idx.Delete(old, nil); err != nil {
-			return err
-		}
-	}
-	if rec.leans {
-		if err := p.w.idx.Delete(p.leansKey(no, id, rec), nil); err != nil {
+		if err := p.w.log.Delete(old, nil); err != nil {
 			return err
 		}
 	}
 	if rec.listed && (rec.payer != next.payer || rec.payee != next.payee) {
 		return errors.Join(
-			p.w.idx.Delete(p.k.of(keyParty, no).bytes(rec.payer[:]).bytes(id[:]).b, nil),
-			p.w.idx.Delete(p.k.of(keyParty, no).bytes(rec.payee[:]).bytes(id[:]).b, nil))
+			p.w.log.Delete(p.k.of(keyParty, no).bytes(rec.payer[:]).bytes(id[:]).b, nil),
+			p.w.log.Delete(p.k.of(keyParty, no).bytes(rec.payee[:]).bytes(id[:]).b, nil))
 	}
 	return nil
 }
@@ -1323,22 +1402,10 @@ func (p *projector) renonce(v *venue) error {
 }
 
 func (p *projector) renonceRun(v *venue, from, to place) error {
-	bounds := &pebble.IterOptions{LowerBound: []byte{keyBoard, v.no}, UpperBound: after([]byte{keyBoard, v.no})}
-	it, err := p.w.idx.NewIter(bounds)
+	ps := p.w.placesOf(v.no)
+	start, err := ps.back(from, nonceWindow)
 	if err != nil {
-		return p.w.s.explain(err)
-	}
-	defer it.Close()
-	var k key
-	start := slices.Clone(k.of(keyBoard, v.no).place(from).b)
-	size := 0
-	for ok := it.SeekLT(start); ok && size <= nonceWindow; ok = it.Prev() {
-		r, err := readBoardRow(it.Value())
-		if err != nil {
-			return p.w.s.damagedKey(it.Key(), err)
-		}
-		size += int(r.size)
-		start = append(start[:0], it.Key()...)
+		return err
 	}
 	var window fold.NonceWindow
 	type change struct {
@@ -1348,12 +1415,7 @@ func (p *projector) renonceRun(v *venue, from, to place) error {
 	var changes []change
 	beyond := 0
 	ended := true
-	for ok := it.SeekGE(start); ok; ok = it.Next() {
-		r, err := readBoardRow(it.Value())
-		if err != nil {
-			return p.w.s.damagedKey(it.Key(), err)
-		}
-		at := placeOf(it.Key()[2:])
+	err = ps.each(start, func(at place, r *boardRow) (bool, error) {
 		fell := r.follow(&window)
 		if !at.less(from) && fell != (r.flags&boardNonceFell != 0) {
 			changes = append(changes, change{at, fell})
@@ -1361,43 +1423,31 @@ func (p *projector) renonceRun(v *venue, from, to place) error {
 		if to.less(at) {
 			if beyond += int(r.size); beyond > nonceWindow {
 				ended = false
-				break
+				return false, nil
 			}
 		}
-	}
-	if err := it.Error(); err != nil {
-		return p.w.s.explain(err)
+		return true, nil
+	})
+	if err != nil {
+		return err
 	}
 	for _, c := range changes {
-		if err := p.setFell(v, c.at, c.fell); err != nil {
+		changed, err := p.changePlace(v.no, c.at, func(br *boardRow) {
+			br.flags &^= boardNonceFell
+			if c.fell {
+				br.flags |= boardNonceFell
+			}
+		})
+		if err != nil {
 			return err
+		}
+		if changed {
+			p.touchPlace(v.no, c.at)
 		}
 	}
 	if ended {
 		// The run reaches the end of the board.
 		p.tail(v.no).window = window
 	}
-	return nil
-}
-
-func (p *projector) setFell(v *venue, at place, fell bool) error {
-	if fell {
-		return p.flagRow(v, at, boardNonceFell)
-	}
-	k := p.k.of(keyBoard, v.no).place(at).b
-	val, err := p.w.getIdx(k)
-	if err != nil || val == nil {
-		return err
-	}
-	br, err := readBoardRow(val)
-	if err != nil {
-		return p.w.s.damagedKey(k, err)
-	}
-	br.flags &^= boardNonceFell
-	p.val = br.append(p.val[:0])
-	if err := p.set(k, p.val); err != nil {
-		return err
-	}
-	p.touchPlace(v.no, at)
 	return nil
 }

@@ -199,7 +199,7 @@ func ingestChild(dir string, paths []string) error {
 	if err != nil {
 		return err
 	}
-	_, err = ingest.Run(context.Background(), s, paths, ingest.Options{Venue: "file", Committed: func() {
+	_, err = ingest.Run(context.Background(), s, paths, ingest.Options{Venue: "file", Committed: func(store.WindowCounts) {
 		log, _ := s.Held()
 		fmt.Println("committed", log)
 	}})

@@ -333,7 +333,7 @@ func TestNoStore(t *testing.T) {
 		words     string
 	}{
 		{"to read", dir, store.Options{ReadOnly: true}, "there is none in this folder"},
-		{"to rebuild", filepath.Join(dir, "nowhere"), store.Options{Rebuilding: true}, "--data"},
+		{"to rebuild", filepath.Join(dir, "nowhere"), store.Options{Rebuilding: true}, "there is none in this folder"},
 		{"a file", file, store.Options{}, "a store is a folder"},
 		{"below a file", filepath.Join(file, "store"), store.Options{}, "a store is a folder"},
 		{"no right to write", filepath.Join(sealed, "store"), store.Options{}, "see that this user may write there"},

@@ -15,15 +15,18 @@ var ErrNoStore = errors.New("store: there is none in this folder")
 
 // What a user can do, in the words of the command line.
 const (
-	doRestore    = "restore the folder from a backup; the rows of files can also be ingested again into a new one"
-	doRebuild    = "run 'tclk-audit rebuild'"
-	doAcceptLoss = "restore the folder from a backup, or go on without what is lost with --accept-loss"
-	doFree       = "free some space and run the command again; what was acknowledged is kept"
-	doUpdate     = "use a newer program"
+	doRestore = "restore the folder from a backup; the rows of files can also be ingested again into a new one"
+	doRebuild = "run 'tclk-audit rebuild'"
+	doFree    = "free some space and run the command again; what was acknowledged is kept"
+	doUpdate  = "use a newer program"
 )
 
+// DoAcceptLoss is what a user can do about a store that has lost the end of what
+// it acknowledged.
+const DoAcceptLoss = "restore the folder from a backup, or go on without what is lost with --accept-loss"
+
 func noStore(dir string) error {
-	return fmt.Errorf("%w: %s: name another with --data, or make one with 'tclk-audit ingest'", ErrNoStore, dir)
+	return fmt.Errorf("%w: %s", ErrNoStore, dir)
 }
 
 // cannot says what was tried, on what, and what to do where that is known.
@@ -87,7 +90,7 @@ func (e *BehindError) Error() string {
 }
 
 // Do says what to do next.
-func (e *BehindError) Do() string { return doAcceptLoss }
+func (e *BehindError) Do() string { return DoAcceptLoss }
 
 // VersionError says that the store was written by a newer program.
 type VersionError struct {
@@ -120,4 +123,10 @@ func (e *StaleError) Error() string {
 }
 
 // Do says what to do next.
-func (e *StaleError) Do() string { return doRebuild }
+func (e *StaleError) Do() string {
+	have, _, _ := strings.Cut(e.Have, ",")
+	if want, _, _ := strings.Cut(e.Want, ","); have != want {
+		return "leave the rules out to go on under the store's own; 'tclk-audit rebuild' can change its switches"
+	}
+	return doRebuild
+}

@@ -144,3 +144,51 @@ func readEvent(b []byte) (e Event, venue uint8, err error) {
 	}
 	return e, venue, d.err
 }
+
+// eventChunk gathers events that stand behind one key, that of the first of
+// them, each behind its length. A window begins a new one.
+type eventChunk struct {
+	n int
+	b []byte
+}
+
+// chunkEvents is how many events a chunk holds at most.
+const chunkEvents = 256
+
+// putEvent adds the event whose number was given last.
+func (p *projector) putEvent(b []byte) error {
+	c := &p.events
+	c.n++
+	c.b = appendBytes(c.b, b)
+	if c.n < chunkEvents {
+		return nil
+	}
+	return p.flushEvents()
+}
+
+// flushEvents writes the events gathered so far.
+func (p *projector) flushEvents() error {
+	c := &p.events
+	if c.n == 0 {
+		return nil
+	}
+	first := p.w.s.state.events - uint64(c.n) + 1
+	err := p.setLater(eventKey(nil, first), c.b)
+	c.n, c.b = 0, c.b[:0]
+	return err
+}
+
+// eachEvent calls f with the events of a chunk whose first has the number n.
+func eachEvent(n uint64, chunk []byte, f func(n uint64, b []byte) (bool, error)) (more bool, err error) {
+	d := dec{b: chunk}
+	for ; len(d.b) > 0; n++ {
+		b := d.bytes()
+		if d.err != nil {
+			return false, d.err
+		}
+		if more, err := f(n, b); err != nil || !more {
+			return false, err
+		}
+	}
+	return true, d.err
+}

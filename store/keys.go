@@ -15,7 +15,7 @@ const (
 	keyDigest   = 'q' // sha256 of a source's bytes, and of its rooms: its number
 	keySize     = 'z' // stored bytes: a source of that size was read whole
 	keyIdentity = 'I' // a row's identity: where it stands in the log
-	keyBoard    = 'B' // generation, seq, position: a place on the board
+	keyBoard    = 'B' // generation, seq, position: the places of the board from here on, see places.go
 	keyRange    = 'G' // generation, seq: a run of filled places of the board
 	keyLack     = 'J' // generation, seq, source: places that a source has not
 	keyRoom     = 'R' // room: what is known of it
@@ -31,9 +31,9 @@ const (
 	keyState    = 'S' // statement: which contracts have it
 	keyPoint    = 'K' // payment key: which contracts name it
 	keySecret   = 'V' // statement, position: a reveal that opens it
-	keyStatus   = 'X' // status, deadline, contract
+	keyStatus   = 'X' // status, deadline, contract: where its accept stands
 	keyParty    = 'D' // did:key's hash, contract: the role
-	keyEvent    = 'E' // number: an event
+	keyEvent    = 'E' // number: the events from this one on, see eventChunk
 	keyUnusable = 'U' // room: bytes kept of rows that cannot be used
 )
 

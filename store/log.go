@@ -271,13 +271,13 @@ func (r *rowReader) readStub(e *entry, row *fold.Row) error {
 
 // read fills row from an entry of a usable row.
 func (r *rowReader) read(e *entry, row *fold.Row) error {
-	*row = fold.Row{Size: len(e.raw) + 1, Source: e.where.Source}
+	*row = fold.Row{Size: len(e.raw) + 1, Source: e.where.Source, Hidden: e.flags&rowHidden != 0}
 	if e.flags&rowNoBytes != 0 {
 		return r.readStub(e, row)
 	}
 	parse := r.parse
-	if e.flags&rowHidden != 0 {
-		parse, row.Hidden = export.ReferenceRules(), true
+	if row.Hidden {
+		parse = export.ReferenceRules()
 	}
 	rec := &row.Record
 	if _, reason, _ := export.ParseRow(e.raw, parse, &r.scratch, rec); reason != protocol.ReasonNone {

@@ -65,7 +65,7 @@ func readSlot(b []byte) (m markSlot, ok bool) {
 func readMark(fs vfs.FS, path string) (m markSlot, err error) {
 	f, err := fs.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return m, &DamagedError{File: path, Err: os.ErrNotExist, Do: doAcceptLoss}
+		return m, &DamagedError{File: path, Err: os.ErrNotExist, Do: DoAcceptLoss}
 	} else if err != nil {
 		return m, cannot("reading", path, err)
 	}
@@ -79,7 +79,7 @@ func readMark(fs vfs.FS, path string) (m markSlot, err error) {
 		}
 	}
 	if m.number == 0 {
-		return m, &DamagedError{File: path, Err: errors.New("neither of its two slots is valid"), Do: doAcceptLoss}
+		return m, &DamagedError{File: path, Err: errors.New("neither of its two slots is valid"), Do: DoAcceptLoss}
 	}
 	return m, nil
 }

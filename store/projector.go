@@ -26,10 +26,21 @@ type projector struct {
 	pending []touch // in the order in which the window touched them
 	touched map[touch]bool
 	cases   caseFolder
+	cache   cache
+	events  eventChunk
+	folding bool
+	fresh   map[roomOfContract][]protocol.ID // contracts that the open window brought into sight
 
 	// The end of the board, where rows come in order: facts of a late row are
 	// found again from the rows around it.
 	tails map[uint8]*tail
+}
+
+// roomOfContract is the beginning of the ids of the contracts that share a deal
+// room.
+type roomOfContract struct {
+	venue uint8
+	room  [8]byte
 }
 
 // touch names something that a row bears on: what depends on it is folded again
@@ -55,6 +66,8 @@ const (
 
 // tail follows the signers' nonces at the end of a board.
 type tail struct {
+	chunk  chunk // the last places
+	dirty  bool
 	window fold.NonceWindow
 	late   []span // places before the end that the open window added, as runs
 }
@@ -62,12 +75,22 @@ type tail struct {
 func newProjector(w *Writer) *projector {
 	return &projector{
 		w: w, rows: *newRowReader(w.s.rules), touched: map[touch]bool{}, tails: map[uint8]*tail{},
-		cases: caseFolder{x: fold.NewExcerpt(fold.Options{Rules: w.s.rules})},
+		cache: newCache(), fresh: map[roomOfContract][]protocol.ID{}, cases: caseFolder{x: fold.NewExcerpt(fold.Options{Rules: w.s.rules})},
 	}
 }
 
-// set writes a key of the open window.
-func (p *projector) set(k, v []byte) error { return p.w.idx.Set(k, v, nil) }
+// set writes a key that reads of the open window have to see.
+func (p *projector) set(k, v []byte) error {
+	p.w.filter.add(k)
+	return p.w.idx.Set(k, v, nil)
+}
+
+// setLater writes a key that nothing reads before the window ends, or only
+// through the cache.
+func (p *projector) setLater(k, v []byte) error {
+	p.w.filter.add(k)
+	return p.w.log.Set(k, v, nil)
+}
 
 func (p *projector) touch(what touchKind, venue uint8, id []byte, cause uint64) {
 	t := touch{what: what, venue: venue}
@@ -82,8 +105,29 @@ func (p *projector) touch(what touchKind, venue uint8, id []byte, cause uint64) 
 // scan calls f with every key that begins with prefix, in order, until it
 // answers false.
 func (w *Writer) scan(prefix []byte, f func(k, v []byte) (bool, error)) error {
-	return w.scanRange(prefix, after(prefix), f)
+	if !w.p.folding || !settled[prefix[0]] {
+		return w.scanRange(prefix, after(prefix), f)
+	}
+	// To make an iterator costs more than to move it.
+	if w.lists == nil {
+		it, err := w.idx.NewIter(nil)
+		if err != nil {
+			return w.s.explain(err)
+		}
+		w.lists = it
+	}
+	it := w.lists
+	it.SetBounds(prefix, after(prefix))
+	for ok := it.First(); ok; ok = it.Next() {
+		if more, err := f(it.Key(), it.Value()); err != nil || !more {
+			return err
+		}
+	}
+	return w.s.explain(it.Error())
 }
+
+// settled are the kinds of keys that rows write and folds do not.
+var settled = [256]bool{keyFrame: true, keySecret: true, keyRow: true, keyAccept: true, keyOffered: true, keyContract: true}
 
 func (w *Writer) scanRange(from, to []byte, f func(k, v []byte) (bool, error)) error {
 	it, err := w.idx.NewIter(&pebble.IterOptions{LowerBound: slices.Clone(from), UpperBound: slices.Clone(to)})
@@ -128,29 +172,19 @@ func (p *projector) loadBoard(v *venue) error {
 	if err != nil || !v.any {
 		return err
 	}
+	if err := p.loadTail(v.no); err != nil {
+		return err
+	}
 	// The nonces at the end of the board, from the rows of the last window.
-	t := p.tail(v.no)
-	var last []boardRow
-	size := 0
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{keyBoard, v.no}, UpperBound: after([]byte{keyBoard, v.no})})
+	t, ps := p.tail(v.no), s.placesOf(v.no)
+	from, err := ps.back(place{^uint64(0), ^uint64(0), ^uint64(0)}, nonceWindow)
 	if err != nil {
-		return s.explain(err)
+		return err
 	}
-	for ok := it.Last(); ok && size <= nonceWindow; ok = it.Prev() {
-		r, err := readBoardRow(it.Value())
-		if err != nil {
-			return errors.Join(s.damagedKey(it.Key(), err), it.Close())
-		}
-		size += int(r.size)
-		last = append(last, r)
-	}
-	if err := errors.Join(it.Error(), it.Close()); err != nil {
-		return s.explain(err)
-	}
-	for i := len(last) - 1; i >= 0; i-- {
-		last[i].follow(&t.window)
-	}
-	return nil
+	return ps.each(from, func(_ place, br *boardRow) (bool, error) {
+		br.follow(&t.window)
+		return true, nil
+	})
 }
 
 func (p *projector) tail(venue uint8) *tail {
@@ -201,11 +235,11 @@ func (p *projector) counts(r *fold.Row) bool {
 // row takes in one usable row that stands in the log at i.at.
 func (p *projector) row(src *sourceRec, r *fold.Row, id protocol.RecordID, i identity) error {
 	venueNo, v := src.venueNo, p.venue(src.venueNo)
-	known, have, err := p.w.identity(venueNo, id)
+	opens, known, have, err := p.w.identity(venueNo, r, id)
 	if err != nil {
 		return err
 	}
-	if !known || i.at.less(have.at) {
+	if !opens && (!known || i.at.less(have.at)) {
 		p.val = i.append(p.val[:0])
 		if err := p.set(p.k.of(keyIdentity, venueNo).bytes(id[:half]).b, p.val); err != nil {
 			return err
@@ -215,7 +249,7 @@ func (p *projector) row(src *sourceRec, r *fold.Row, id protocol.RecordID, i ide
 	if counts && (!v.hasClock || r.Record.TsMs > v.clock) {
 		v.clock, v.hasClock = r.Record.TsMs, true
 	}
-	if err := p.frame(venueNo, r, i.at.pos); err != nil {
+	if err := p.frame(venueNo, r, i.at); err != nil {
 		return err
 	}
 	if r.Record.Room == protocol.BoardRoom {
@@ -225,7 +259,7 @@ func (p *projector) row(src *sourceRec, r *fold.Row, id protocol.RecordID, i ide
 }
 
 // frame notes whom the row's frame concerns where it stands outside its place.
-func (p *projector) frame(venue uint8, r *fold.Row, pos uint64) error {
+func (p *projector) frame(venue uint8, r *fold.Row, at place) error {
 	f := r.Line.Frame
 	if f == nil || r.Hidden {
 		return nil
@@ -237,12 +271,12 @@ func (p *projector) frame(venue uint8, r *fold.Row, pos uint64) error {
 	room := r.Record.Room
 	if rv, ok := f.(*protocol.Reveal); ok {
 		st := statementKey(protocol.HashStatement(sha256.Sum256(rv.Secret[:])))
-		if err := p.named(venue, 's', st[:], pos); err != nil {
+		if err := p.named(venue, 's', st[:], room, at); err != nil {
 			return err
 		}
-		p.touch(touchStatement, venue, st[:], pos)
+		p.touch(touchStatement, venue, st[:], at.pos)
 		// Under a point lock it may open what its contract's siblings have.
-		if err := p.touchSiblings(venue, rv.Contract, pos); err != nil {
+		if err := p.touchSiblings(venue, rv.Contract, at.pos); err != nil {
 			return err
 		}
 	}
@@ -254,8 +288,8 @@ func (p *projector) frame(venue uint8, r *fold.Row, pos uint64) error {
 	if board && f.Type() == protocol.TypeAccept || !board && room == protocol.DealRoom(c) {
 		return nil
 	}
-	p.touch(touchNamed, venue, c[:], pos)
-	return p.named(venue, 'f', c[:half], pos)
+	p.touch(touchNamed, venue, c[:], at.pos)
+	return p.named(venue, 'f', c[:half], room, at)
 }
 
 // touchSiblings touches the contracts with the same statement as this one.
@@ -270,15 +304,26 @@ func (p *projector) touchSiblings(venue uint8, id protocol.ID, pos uint64) error
 
 // named puts a row into the list of an id's frames: list 'f' by contract or
 // offer, list 's' by statement.
-func (p *projector) named(venue uint8, list byte, id []byte, pos uint64) error {
-	if err := p.set(p.k.of(keyNamed, venue).byte(list).bytes(id).b, nil); err != nil {
+func (p *projector) named(venue uint8, list byte, id []byte, room string, at place) error {
+	k := p.k.of(keyNamed, venue).byte(list).bytes(id).b
+	empty := p.w.filter.absent(k)
+	if err := p.set(k, nil); err != nil {
 		return err
 	}
+	n := namedRow{at: at, board: room == protocol.BoardRoom}
+	if !n.board {
+		n.at = place{pos: at.pos}
+	}
+	p.cache.noteNamed(listKey{venue, list, [half]byte(id)}, n, empty)
 	kind := byte(keyFrame)
 	if list == 's' {
 		kind = keySecret
 	}
-	return p.set(p.k.of(kind, venue).bytes(id).u64(pos).b, nil)
+	p.val = p.val[:0]
+	if room == protocol.BoardRoom {
+		p.val = appendPlace(p.val, at)
+	}
+	return p.set(p.k.of(kind, venue).bytes(id).u64(at.pos).b, p.val)
 }
 
 // isNamed reports whether the list of an id holds anything.
@@ -303,11 +348,12 @@ func (p *projector) boardRow(src *sourceRec, v *venue, r *fold.Row, i identity, 
 	}
 	at := i.at
 	br := boardRow{
-		signer: binary.BigEndian.Uint64(r.Key[:]), nonce: nonceValue(r.Record.Nonce), id: binary.BigEndian.Uint64(r.ID[:]),
+		signer: binary.BigEndian.Uint64(r.Key[:]), id: binary.BigEndian.Uint64(r.ID[:]),
 		size: uint32(r.Size), source: i.from, ts: r.Record.TsMs,
 	}
 	if p.counts(r) {
 		br.flags |= boardCounts
+		br.nonce = nonceValue(r.Record.Nonce) // of others it is not kept once they are pruned
 	}
 	if r.Line.Frame != nil {
 		br.typ = r.Line.Frame.Type()
@@ -360,15 +406,18 @@ func (p *projector) boardRow(src *sourceRec, v *venue, r *fold.Row, i identity, 
 		v.last = at
 	}
 	v.any = true
-	p.val = br.append(p.val[:0])
-	if err := p.set(p.k.of(keyBoard, v.no).place(at).b, p.val); err != nil {
+	if err := p.putPlace(v.no, at, br, late); err != nil {
 		return err
 	}
 	switch f := r.Line.Frame.(type) {
 	case *protocol.Offer:
+		p.remember(at, br, r)
 		return p.offer(v, f, r, at)
 	case *protocol.Accept:
+		p.remember(at, br, r)
 		return p.accept(v, f, r, at)
+	default:
+		p.remember(at, br, r)
 	case nil:
 		if o, ok := r.Reference.Frame.(*protocol.Offer); ok {
 			return p.refOffer(v, o, at)
@@ -398,11 +447,12 @@ func (p *projector) passOver(src *sourceRec, v *venue, at place) error {
 	if v.last.less(place{l.gen, l.from, 0}) {
 		return nil // nobody has been there
 	}
-	from := append([]byte(nil), p.k.of(keyBoard, v.no).u64(l.gen).u64(l.from).b...)
-	to := append([]byte(nil), p.k.of(keyBoard, v.no).u64(l.gen).u64(l.to+1).b...)
 	var rows []place
-	err := p.w.scanRange(from, to, func(k, _ []byte) (bool, error) {
-		rows = append(rows, placeOf(k[2:]))
+	err := p.w.placesOf(v.no).each(place{l.gen, l.from, 0}, func(at place, _ *boardRow) (bool, error) {
+		if at.gen != l.gen || at.seq > l.to {
+			return false, nil
+		}
+		rows = append(rows, at)
 		return true, nil
 	})
 	for _, at := range rows {
@@ -414,15 +464,14 @@ func (p *projector) passOver(src *sourceRec, v *venue, at place) error {
 // lateRow compares a row with those that stand at its place already.
 func (p *projector) lateRow(v *venue, at place, br *boardRow) error {
 	var rows []place
-	err := p.w.scan(p.k.of(keyBoard, v.no).u64(at.gen).u64(at.seq).b, func(k, val []byte) (bool, error) {
-		o, err := readBoardRow(val)
-		if err != nil {
-			return false, p.w.s.damagedKey(k, err)
-		}
-		if o.id != br.id {
+	err := p.w.placesOf(v.no).each(place{at.gen, at.seq, 0}, func(o place, other *boardRow) (bool, error) {
+		switch {
+		case o.gen != at.gen || o.seq != at.seq:
+			return false, nil
+		case other.id != br.id:
 			br.flags |= boardRecord
-			rows = append(rows, placeOf(k[2:]))
-		} else if o.ts != br.ts {
+			rows = append(rows, o)
+		case other.ts != br.ts:
 			br.flags |= boardTime
 		}
 		return len(rows) < rowsAtPlace, nil
@@ -438,25 +487,11 @@ const rowsAtPlace = 64
 
 // flagRow sets a flag of a row of the board, and touches what it bears on.
 func (p *projector) flagRow(v *venue, at place, flag uint8) error {
-	k := p.k.of(keyBoard, v.no).place(at).b
-	val, err := p.w.getIdx(k)
-	if err != nil || val == nil {
-		return err
+	changed, err := p.changePlace(v.no, at, func(br *boardRow) { br.flags |= flag })
+	if changed {
+		p.touchPlace(v.no, at)
 	}
-	br, err := readBoardRow(val)
-	if err != nil {
-		return p.w.s.damagedKey(k, err)
-	}
-	if br.flags&flag == flag {
-		return nil
-	}
-	br.flags |= flag
-	p.val = br.append(p.val[:0])
-	if err := p.set(k, p.val); err != nil {
-		return err
-	}
-	p.touchPlace(v.no, at)
-	return nil
+	return err
 }
 
 func (p *projector) blame(v *venue, at place, flag uint8) error { return p.flagRow(v, at, flag) }
@@ -684,7 +719,7 @@ func (p *projector) offer(v *venue, f *protocol.Offer, r *fold.Row, at place) er
 // for what the reference would say.
 func (p *projector) refOffer(v *venue, f *protocol.Offer, at place) error {
 	p.touch(touchOffer, v.no, f.ID[:], at.pos)
-	return p.named(v.no, 'f', f.ID[:half], at.pos)
+	return p.named(v.no, 'f', f.ID[:half], protocol.BoardRoom, at)
 }
 
 func (p *projector) putOffer(v *venue, f *protocol.Offer, at place) error {
@@ -698,43 +733,19 @@ func (p *projector) putOffer(v *venue, f *protocol.Offer, at place) error {
 		v.funnel.Offers++
 	case !at.less(rec.at):
 		return nil // a replay
+	default:
+		if err := p.keepIdentity(v.no, rec.at.pos); err != nil {
+			return err
+		}
 	}
 	rec.at, rec.expires = at, f.ExpiresMs
-	p.val = rec.append(p.val[:0])
-	if err := p.set(p.k.of(keyOffer, v.no).bytes(f.ID[:]).b, p.val); err != nil {
-		return err
-	}
+	p.putOfferRec(v.no, f.ID, rec)
 	if waits, err := p.isNamed(v.no, 'w', f.ID[:half]); err != nil || !waits {
 		return err
 	}
+	rec.more = true
 	p.touch(touchOffer, v.no, f.ID[:], at.pos)
 	return nil
-}
-
-func (p *projector) offerRec(venue uint8, id protocol.ID) (*offerRec, error) {
-	k := p.k.of(keyOffer, venue).bytes(id[:]).b
-	v, err := p.w.getIdx(k)
-	if err != nil || v == nil {
-		return nil, err
-	}
-	rec, err := readOfferRec(v)
-	if err != nil {
-		return nil, p.w.s.damagedKey(k, err)
-	}
-	return &rec, nil
-}
-
-func (p *projector) contract(venue uint8, id protocol.ID) (*contractRec, error) {
-	k := p.k.of(keyContract, venue).bytes(id[:]).b
-	v, err := p.w.getIdx(k)
-	if err != nil || v == nil {
-		return nil, err
-	}
-	rec, err := readContractRec(v)
-	if err != nil {
-		return nil, p.w.s.damagedKey(k, err)
-	}
-	return &rec, nil
 }
 
 // accept takes in an accept on the board.
@@ -749,10 +760,15 @@ func (p *projector) accept(v *venue, f *protocol.Accept, r *fold.Row, at place) 
 	if rec == nil {
 		rec = &contractRec{offer: f.Ref, accept: at}
 		p.w.added.Contracts++
+		room := roomOfContract{v.no, [8]byte(f.Contract[:8])}
+		p.fresh[room] = append(p.fresh[room], f.Contract)
 	} else {
 		// The earliest row stands in the record, the others in a list.
 		further, offer := at, f.Ref
 		if at.less(rec.accept) {
+			if err := p.keepIdentity(v.no, rec.accept.pos); err != nil {
+				return err
+			}
 			further, offer = rec.accept, rec.offer
 			rec.accept, rec.offer = at, f.Ref
 		}
@@ -761,18 +777,25 @@ func (p *projector) accept(v *venue, f *protocol.Accept, r *fold.Row, at place) 
 			return err
 		}
 	}
-	p.val = rec.append(p.val[:0])
-	if err := p.set(p.k.of(keyContract, v.no).bytes(f.Contract[:]).b, p.val); err != nil {
-		return err
-	}
-	if err := p.set(p.k.of(keyOffered, v.no).bytes(f.Ref[:half]).bytes(f.Contract[:]).b, nil); err != nil {
-		return err
-	}
+	p.putContract(v.no, f.Contract, rec)
 	p.touch(touchContract, v.no, f.Contract[:], at.pos)
-	// The offer may come later; then it has to look for accepts.
 	offer, err := p.offerRec(v.no, f.Ref)
+	switch {
+	case err != nil:
+		return err
+	case offer == nil:
+		err = p.set(p.k.of(keyOffered, v.no).bytes(f.Ref[:half]).bytes(f.Contract[:]).b, nil)
+	case offer.first == protocol.ID{} && !offer.more:
+		offer.first = f.Contract
+		p.putOfferRec(v.no, f.Ref, offer)
+	case offer.first != f.Contract:
+		offer.more = true
+		p.putOfferRec(v.no, f.Ref, offer)
+		err = p.set(p.k.of(keyOffered, v.no).bytes(f.Ref[:half]).bytes(f.Contract[:]).b, nil)
+	}
 	if err != nil || offer != nil && offer.at.less(at) {
 		return err
 	}
+	// The offer may come later; then it has to look for accepts.
 	return p.set(p.k.of(keyNamed, v.no).byte('w').bytes(f.Ref[:half]).b, nil)
 }

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -77,7 +76,9 @@ func (r *Reader) getIdx(k []byte) ([]byte, error) {
 	} else if err != nil {
 		return nil, r.s.explain(err)
 	}
-	r.got = append(r.got[:0], v...)
+	if r.got = append(r.got[:0], v...); r.got == nil {
+		r.got = []byte{} // there, and empty
+	}
 	return r.got, closer.Close()
 }
 
@@ -109,6 +110,30 @@ func (r *Reader) scanRange(from, to []byte, f func(k, v []byte) (bool, error)) e
 		}
 	}
 	return r.s.explain(errors.Join(it.Error(), it.Close()))
+}
+
+func (r *Reader) boardEntry(no uint8, at place) (boardEntry, error) { return readBoardEntry(r, no, at) }
+func (r *Reader) contractRec(no uint8, id protocol.ID) (*contractRec, error) {
+	return r.contract(no, id)
+}
+
+func (r *Reader) inRoom(no uint8, room [8]byte) ([]protocol.ID, error) { return inRoom(r, no, room) }
+
+func (r *Reader) named(no uint8, list byte, id [half]byte) ([]namedRow, error) {
+	return readNamed(r, no, list, id)
+}
+
+func (r *Reader) offerRec(no uint8, id protocol.ID) (*offerRec, error) {
+	var k key
+	val, err := r.getIdx(k.of(keyOffer, no).bytes(id[:]).b)
+	if err != nil || val == nil {
+		return nil, err
+	}
+	o, err := readOfferRec(val)
+	if err != nil {
+		return nil, r.s.damagedKey(k.b, err)
+	}
+	return &o, nil
 }
 
 func (r *Reader) venueOf(no uint8) *venue { return r.venues[no-1] }
@@ -161,11 +186,14 @@ type Filter struct {
 	Finding fold.Code
 	Binding fold.Binding
 	Chosen  bool
-	SinceMs int64 // contracts with a row at or after this time, Unix ms
+	SinceMs int64 // contracts with a row at or after this time, Unix ms; of a deal room its last row counts
 	Offer   protocol.ID
 	Prefix  string // of the contract's id, lower-case hex without 0x
 	Limit   int    // 0: all
 	Sort    Order
+	// Keep, where it is not nil, is asked last, with the outlook at the venue's
+	// clock.
+	Keep func(*Item) bool
 }
 
 // Order is how a list of contracts is sorted.
@@ -178,55 +206,10 @@ const (
 	ByRevision              // by their newest event, newest first
 )
 
-// Contracts lists contracts. What a filter needs beyond their records is read
-// from the log.
+// Contracts lists contracts: List without how many there are.
 func (r *Reader) Contracts(f Filter) ([]Item, error) {
-	var items []Item
-	add := func(no uint8, id protocol.ID, rec *contractRec) {
-		if !rec.folded || !r.passes(&f, no, id, rec) {
-			return
-		}
-		at := rec.acceptAt
-		if !rec.listed {
-			at = rec.accept
-		}
-		items = append(items, Item{
-			Venue: r.venues[no-1].alias, Contract: id, Offer: rec.offer, Revision: rec.revision, Brief: rec.sum, no: no, at: at,
-		})
-		items[len(items)-1].event = rec.event
-		r.clockOutlook(&items[len(items)-1])
-	}
-	if err := r.each(&f, add); err != nil {
-		return nil, err
-	}
-	if f.Outlook != "" {
-		items = slices.DeleteFunc(items, func(i Item) bool { return i.Outlook.String() != f.Outlook })
-	}
-	if f.SinceMs != 0 {
-		var err error
-		if items, err = r.since(items, f.SinceMs); err != nil {
-			return nil, err
-		}
-	}
-	slices.SortStableFunc(items, func(a, b Item) int { return f.Sort.compare(&a, &b) })
-	if f.Limit > 0 && len(items) > f.Limit {
-		items = items[:f.Limit]
-	}
-	return items, nil
-}
-
-func (o Order) compare(a, b *Item) int {
-	switch o {
-	case ByDeadline:
-		if c := cmp.Compare(a.due(), b.due()); c != 0 {
-			return c
-		}
-	case ByRevision:
-		if c := cmp.Compare(b.event, a.event); c != 0 {
-			return c
-		}
-	}
-	return cmp.Or(cmp.Compare(a.no, b.no), cmp.Compare(a.at.gen, b.at.gen), cmp.Compare(a.at.seq, b.at.seq), cmp.Compare(a.at.pos, b.at.pos))
+	items, _, err := r.List(f)
+	return items, err
 }
 
 // clockOutlook brings the outlook to the venue's clock, which goes on without
@@ -278,7 +261,7 @@ func (r *Reader) each(f *Filter, add func(no uint8, id protocol.ID, rec *contrac
 		var err error
 		switch {
 		case f.Offer != (protocol.ID{}):
-			err = collect(k.of(keyOffered, v.no).bytes(f.Offer[:half]).b, 2+half)
+			ids, err = r.ofOffer(v.no, f.Offer)
 		case f.Party != "":
 			did := didKey(f.Party)
 			err = collect(k.of(keyParty, v.no).bytes(did[:]).b, 2+8)
@@ -300,17 +283,30 @@ func (r *Reader) each(f *Filter, add func(no uint8, id protocol.ID, rec *contrac
 		if err != nil {
 			return err
 		}
-		for _, id := range ids {
-			rec, err := r.contract(v.no, id)
-			if err != nil {
-				return err
-			}
-			if rec != nil {
-				add(v.no, id, rec)
-			}
+		if err := r.eachOf(v.no, ids, add); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// ofOffer lists the contracts whose accept names the offer.
+func (r *Reader) ofOffer(no uint8, offer protocol.ID) (ids []protocol.ID, err error) {
+	o, err := r.offerRec(no, offer)
+	if err != nil {
+		return nil, err
+	}
+	if o != nil && o.first != (protocol.ID{}) {
+		ids = append(ids, o.first)
+	}
+	var k key
+	err = r.scan(k.of(keyOffered, no).bytes(offer[:half]).b, func(key, _ []byte) (bool, error) {
+		if id := protocol.ID(key[2+half:]); o == nil || id != o.first {
+			ids = append(ids, id)
+		}
+		return true, nil
+	})
+	return ids, err
 }
 
 func (r *Reader) contract(no uint8, id protocol.ID) (*contractRec, error) {
@@ -324,28 +320,6 @@ func (r *Reader) contract(no uint8, id protocol.ID) (*contractRec, error) {
 		return nil, r.s.damagedKey(k.b, err)
 	}
 	return &rec, nil
-}
-
-// since keeps the contracts with a row at or after a time.
-func (r *Reader) since(items []Item, ms int64) ([]Item, error) {
-	var err error
-	items = slices.DeleteFunc(items, func(i Item) bool {
-		if err != nil {
-			return true
-		}
-		var c *fold.Contract
-		c, err = r.Fold(i, nil)
-		if err != nil || c == nil {
-			return true
-		}
-		for k := range c.Steps {
-			if c.Steps[k].TsMs >= ms {
-				return false
-			}
-		}
-		return true
-	})
-	return items, err
 }
 
 // Fold folds a contract of a list again, from its rows: everything that the
@@ -368,17 +342,8 @@ func (r *Reader) Fold(i Item, records map[protocol.RecordID]uint64) (*fold.Contr
 		return nil, err
 	}
 	var f folded
-	var k key
-	val, err := r.getIdx(k.of(keyOffer, i.no).bytes(rec.offer[:]).b)
-	if err != nil {
+	if f.o, err = r.offerRec(i.no, rec.offer); err != nil {
 		return nil, err
-	}
-	if val != nil {
-		o, err := readOfferRec(val)
-		if err != nil {
-			return nil, r.s.damagedKey(k.b, err)
-		}
-		f.o = &o
 	}
 	var bound protocol.ID
 	if f.o != nil {
@@ -412,17 +377,43 @@ func (r *Reader) All(items []Item) iter.Seq2[*fold.Contract, error] {
 // Events yields the events from a number on, in order.
 func (r *Reader) Events(from uint64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		err := r.scanRange(eventKey(nil, from), after([]byte{keyEvent}), func(k, val []byte) (bool, error) {
-			e, err := r.event(binary.BigEndian.Uint64(k[1:]), slices.Clone(val))
-			if err != nil {
-				return false, err
-			}
-			return yield(e, nil), nil
+		err := r.eachChunk(from, func(n uint64, chunk []byte) (bool, error) {
+			return eachEvent(n, chunk, func(n uint64, b []byte) (bool, error) {
+				if n < from {
+					return true, nil
+				}
+				e, err := r.event(n, slices.Clone(b))
+				return err == nil && yield(e, nil), err
+			})
 		})
 		if err != nil {
 			yield(Event{}, err)
 		}
 	}
+}
+
+// eachChunk calls f with the chunks of events, from the one on that holds a
+// number.
+func (r *Reader) eachChunk(from uint64, f func(n uint64, chunk []byte) (bool, error)) error {
+	it, err := r.snap.NewIter(&pebble.IterOptions{LowerBound: []byte{keyEvent}, UpperBound: after([]byte{keyEvent})})
+	if err != nil {
+		return r.s.explain(err)
+	}
+	ok := it.SeekLT(eventKey(nil, from+1))
+	if !ok {
+		ok = it.First()
+	}
+	for ; ok; ok = it.Next() {
+		n := binary.BigEndian.Uint64(it.Key()[1:])
+		more, err := f(n, it.Value())
+		if err != nil {
+			return errors.Join(r.damaged(slices.Clone(it.Key()), err), it.Close())
+		}
+		if !more {
+			break
+		}
+	}
+	return r.s.explain(errors.Join(it.Error(), it.Close()))
 }
 
 func (r *Reader) event(n uint64, val []byte) (Event, error) {
@@ -441,16 +432,19 @@ func (r *Reader) event(n uint64, val []byte) (Event, error) {
 func (r *Reader) History(i Item) ([]Event, error) {
 	var list []Event
 	for n := i.event; n != 0; {
-		val, err := r.getIdx(eventKey(nil, n))
-		if err != nil {
-			return nil, err
+		found := false
+		for e, err := range r.Events(n) {
+			if err != nil {
+				return nil, err
+			}
+			found = e.Number == n
+			list = append(list, e)
+			break
 		}
-		e, err := r.event(n, slices.Clone(val))
-		if err != nil {
-			return nil, err
+		if !found {
+			return nil, r.damaged(eventKey(nil, n), errors.New("the event is not there"))
 		}
-		list = append(list, e)
-		n = e.Previous
+		n = list[len(list)-1].Previous
 	}
 	slices.Reverse(list)
 	return list, nil

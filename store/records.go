@@ -7,7 +7,7 @@ import (
 	"github.com/tclk-audit/tclk-audit/protocol"
 )
 
-// boardRow is the value of a place on the board: what other rows' facts need
+// boardRow is what stands at a place on the board: what other rows' facts need
 // of the row that stands there, without reading the row.
 type boardRow struct {
 	flags  uint8
@@ -53,14 +53,13 @@ func (r *boardRow) append(dst []byte) []byte {
 	return binary.AppendVarint(dst, r.ts)
 }
 
-func readBoardRow(b []byte) (r boardRow, err error) {
-	d := dec{b: b}
+func (d *dec) boardRow() (r boardRow) {
 	r.flags, r.typ = d.byte(), protocol.FrameType(d.byte())
 	if v := d.take(16); v != nil {
 		r.signer, r.id = binary.BigEndian.Uint64(v), binary.BigEndian.Uint64(v[8:])
 	}
 	r.nonce, r.size, r.source, r.ts = d.uint(), uint32(d.uint()), uint32(d.uint()), d.int()
-	return r, d.err
+	return r
 }
 
 // identity is the value of a row's identity: where its record first stands.
@@ -123,7 +122,9 @@ type offerRec struct {
 	listed  uint64      // accepts from which a contract id derives
 	bound   protocol.ID // the first valid accept's contract
 	boundAt place
-	locks   uint64 // contracts of it with a counted lock, see keyLocked
+	locks   uint64      // contracts of it with a counted lock, see keyLocked
+	first   protocol.ID // the contract of an accept of it
+	more    bool        // there are others, see keyOffered
 }
 
 func (o *offerRec) append(dst []byte) []byte {
@@ -139,7 +140,12 @@ func (o *offerRec) append(dst []byte) []byte {
 			dst = binary.AppendUvarint(dst, v)
 		}
 	}
-	return binary.AppendUvarint(dst, o.locks)
+	dst = binary.AppendUvarint(dst, o.locks)
+	dst = appendBool(dst, o.more)
+	if o.first != (protocol.ID{}) {
+		dst = append(dst, o.first[:]...)
+	}
+	return dst
 }
 
 func readOfferRec(b []byte) (o offerRec, err error) {
@@ -151,6 +157,10 @@ func readOfferRec(b []byte) (o offerRec, err error) {
 		o.boundAt.pos, o.boundAt.gen, o.boundAt.seq = d.uint(), d.uint(), d.uint()
 	}
 	o.locks = d.uint()
+	o.more = d.byte() != 0
+	if len(d.b) > 0 {
+		o.first = d.id()
+	}
 	return o, d.err
 }
 
@@ -178,6 +188,15 @@ type contractRec struct {
 	payee     [8]byte
 
 	sum Brief
+}
+
+// stands is where the contract's accept stands on the board: lists are sorted by
+// it.
+func (c *contractRec) stands() place {
+	if c.listed {
+		return c.acceptAt
+	}
+	return c.accept
 }
 
 // Brief is the conclusions about a contract that lists show and events tell.
@@ -350,6 +369,7 @@ type sourceRec struct {
 	rows    int64  // rows in the log so far
 	state   []byte // what the reader wants to find again when it goes on
 	last    [8]byte
+	lastRaw []byte // the bytes of the row added last, for as long as its reader keeps them
 	done    bool
 	digest  [32]byte
 	cut     byte

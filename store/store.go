@@ -30,15 +30,16 @@ const (
 	// engineFormat pins Pebble's own on-disk format.
 	engineFormat = pebble.FormatVirtualSSTables
 
-	memTableBytes = 16 << 20
+	memTableBytes = 32 << 20
 	memTableCount = 4
-	cacheBytes    = 48 << 20
+	cacheBytes    = 32 << 20
 )
 
 // Options of a store. The zero value opens one for writing under the rules that
 // it has, or the spec's where it is new.
 type Options struct {
 	ReadOnly bool
+	Existing bool // never makes a store: ErrNoStore where there is none
 	// Rules are set where the store is new. In an existing one other rules are
 	// a *StaleError, unless Rules is nil: then its own stay in force.
 	Rules *fold.Rules
@@ -137,6 +138,9 @@ func Open(dir string, o Options) (*Store, error) {
 	fs := o.FS
 	if fs == nil {
 		fs = vfs.Default
+		if o.ReadOnly {
+			fs = readers{fs}
+		}
 	}
 	s := &Store{dir: dir, fs: fs, opts: o}
 	if err := s.open(); err != nil {
@@ -175,7 +179,7 @@ func (s *Store) open() (err error) {
 	case err == nil:
 	case !errors.Is(err, os.ErrNotExist):
 		return cannot("opening", db, err)
-	case s.opts.ReadOnly || s.opts.Rebuilding:
+	case s.opts.ReadOnly || s.opts.Existing || s.opts.Rebuilding:
 		return noStore(s.dir)
 	default:
 		if err := s.makeDir(db); err != nil {
@@ -187,7 +191,7 @@ func (s *Store) open() (err error) {
 		if errors.As(err, &path) {
 			return cannot("locking", db, err)
 		}
-		return fmt.Errorf("%w: %s: wait until it ends, or stop it", ErrLocked, s.dir)
+		return fmt.Errorf("%w: %s", ErrLocked, s.dir)
 	}
 	exists, empty, err := s.exists(db)
 	if err != nil {
@@ -204,7 +208,7 @@ func (s *Store) open() (err error) {
 	case exists:
 	case m.log > 0 || s.behind != nil && !empty:
 		return &DamagedError{File: db, Err: errors.New("its newest manifest is not there"), Do: doRestore}
-	case s.opts.ReadOnly || s.opts.Rebuilding:
+	case s.opts.ReadOnly || s.opts.Existing || s.opts.Rebuilding:
 		return noStore(s.dir)
 	default:
 		// A new one, or one whose making was cut short. The mark comes first, and
@@ -374,7 +378,7 @@ func (s *Store) engine() *pebble.Options {
 		FS: s.fs, Lock: s.lock, Logger: logger{s}, ReadOnly: s.opts.ReadOnly,
 		FormatMajorVersion: engineFormat, ErrorIfNotExists: false,
 		MemTableSize: memTableBytes, MemTableStopWritesThreshold: memTableCount, CacheSize: cacheBytes,
-		L0CompactionThreshold: 4, L0StopWritesThreshold: 24, LBaseMaxBytes: 64 << 20,
+		L0CompactionThreshold: 16, L0CompactionFileThreshold: 4000, L0StopWritesThreshold: 64, LBaseMaxBytes: 256 << 20, FlushSplitBytes: 4 << 20,
 		MaxOpenFiles: 500,
 	}
 	o.EventListener = &pebble.EventListener{

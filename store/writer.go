@@ -64,10 +64,11 @@ type Row struct {
 // Writer appends to a store. It is not for concurrent use, and one store has
 // one at a time.
 type Writer struct {
-	s   *Store
-	log *pebble.Batch // the entries of the log
-	idx *pebble.Batch // all else, and what is read while a window is open
-	p   *projector
+	s      *Store
+	log    *pebble.Batch // the entries of the log
+	idx    *pebble.Batch // all else, and what is read while a window is open
+	p      *projector
+	filter filter
 
 	first   uint64   // position of the window's first entry
 	window  [][]byte // its entries
@@ -78,7 +79,8 @@ type Writer struct {
 	added   WindowCounts
 	failed  error
 
-	replaying *Store // the log is that store's: only what follows from it is written
+	lists     *pebble.Iterator // over the lists that no fold changes, while the window is folded
+	replaying *Store           // the log is that store's: only what follows from it is written
 }
 
 // WindowCounts says what a writer has added since it was made.
@@ -88,7 +90,7 @@ type WindowCounts struct {
 	Again      int64 // sightings of records that the store had
 	Unusable   int64 // rows without a signature that holds, or malformed
 	Contracts  int64 // contracts not seen before
-	Changed    int64 // contracts whose conclusions changed
+	Changed    int64 // contracts seen before whose conclusions changed, counted once a window
 	Events     int64
 	Bytes      int64 // of rows
 	WithoutRaw int64 // rows whose bytes were not kept, for a limit
@@ -97,22 +99,29 @@ type WindowCounts struct {
 // NewWriter begins writing. It refuses with a *BehindError where the store holds
 // less than it acknowledged.
 func (s *Store) NewWriter() (*Writer, error) {
-	switch {
-	case s.opts.ReadOnly:
-		return nil, errors.New("store: it was opened for reading only")
-	case s.behind != nil:
-		return nil, s.behind
-	case s.writing:
-		return nil, errors.New("store: it has a writer already")
+	if err := s.mayWrite(); err != nil {
+		return nil, err
 	}
 	w := &Writer{s: s, sources: map[uint32]*sourceRec{}, dirty: map[uint32]bool{}}
 	w.p = newProjector(w)
-	if err := w.p.load(); err != nil {
+	if err := errors.Join(w.p.load(), w.filter.load(s)); err != nil {
 		return nil, err
 	}
 	w.begin()
 	s.writing = true
 	return w, nil
+}
+
+func (s *Store) mayWrite() error {
+	switch {
+	case s.opts.ReadOnly:
+		return errors.New("store: it was opened for reading only")
+	case s.behind != nil:
+		return s.behind
+	case s.writing:
+		return errors.New("store: it has a writer already")
+	}
+	return nil
 }
 
 func (w *Writer) begin() {
@@ -243,8 +252,7 @@ func (w *Writer) Add(source uint32, r *Row) error {
 	}
 	rec.rows++
 	w.dirty[source] = true
-	h := hashOf(r.Raw)
-	copy(rec.last[:], h[:])
+	rec.lastRaw = r.Raw
 	w.added.Rows++
 	w.added.Bytes += int64(len(r.Raw)) + 1
 	w.s.state.bytes += int64(len(r.Raw)) + 1
@@ -276,14 +284,18 @@ func (w *Writer) Add(source uint32, r *Row) error {
 	id := r.ID
 	if !usable {
 		w.added.Unusable++
-		id = unusableID(e.room, e.gen, r.Record.Seq, h)
+		id = unusableID(e.room, e.gen, r.Record.Seq, hashOf(r.Raw))
 	}
 	at := place{r.Record.Generation, r.Record.Seq, 0}
-	known, have, err := w.identity(e.venue, id)
+	opens, known, have, err := w.identity(e.venue, &r.Row, id)
 	if err != nil {
 		return err
 	}
-	bytes8 := binary.BigEndian.Uint64(h[:])
+	var bytes8 uint64
+	if known || !opens {
+		h := hashOf(r.Raw)
+		bytes8 = binary.BigEndian.Uint64(h[:])
+	}
 	if known && samePlace(have.at, at) && have.ts == r.Record.TsMs && have.bytes == bytes8 && have.from != source {
 		w.added.Again++
 		w.s.state.rows[6]++
@@ -384,25 +396,35 @@ func (w *Writer) addBad(rec *sourceRec, r *Row, e *entry) error {
 	return w.p.bad(rec, e, pos)
 }
 
-func (w *Writer) identity(venue uint8, id protocol.RecordID) (known bool, i identity, err error) {
+// identity looks for the first sighting of a row. opens tells that the row is
+// found by the offer or contract that it opens, and needs no key of its own.
+func (w *Writer) identity(venue uint8, r *fold.Row, id protocol.RecordID) (opens, known bool, i identity, err error) {
+	if opens, known, i, err = w.p.known(venue, r); opens || err != nil {
+		return opens, known, i, err
+	}
 	v, err := w.getIdx(w.k.of(keyIdentity, venue).bytes(id[:half]).b)
 	if err != nil || v == nil {
-		return false, i, err
+		return false, false, i, err
 	}
 	i, err = readIdentity(v)
-	return err == nil, i, err
+	return false, err == nil, i, err
 }
 
 // getIdx reads a key as the open window has it; nil where there is none. The
 // value is good until the next call.
 func (w *Writer) getIdx(k []byte) ([]byte, error) {
+	if w.filter.absent(k) {
+		return nil, nil
+	}
 	v, closer, err := w.idx.Get(k)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil, nil
 	} else if err != nil {
 		return nil, w.s.explain(err)
 	}
-	w.p.got = append(w.p.got[:0], v...)
+	if w.p.got = append(w.p.got[:0], v...); w.p.got == nil {
+		w.p.got = []byte{} // there, and empty
+	}
 	return w.p.got, closer.Close()
 }
 
@@ -449,12 +471,15 @@ func (w *Writer) ended(rec *sourceRec, e *entry) error {
 }
 
 // State keeps what the reader of a source wants to find again after a restart.
+// It is called before the bytes of the row added last are used for another.
 func (w *Writer) State(source uint32, state []byte) error {
 	rec, err := w.source(source)
 	if err != nil {
 		return err
 	}
 	rec.state = append(rec.state[:0], state...)
+	h := hashOf(rec.lastRaw)
+	copy(rec.last[:], h[:])
 	return nil
 }
 
@@ -487,16 +512,22 @@ func (w *Writer) tick() error {
 		return err
 	}
 	w.s.state.ticks++
-	if err := w.p.fold(); err != nil {
+	err := w.p.fold()
+	if w.lists != nil {
+		err = errors.Join(err, w.lists.Close())
+		w.lists = nil
+	}
+	if err != nil {
 		return err
 	}
 	if err := w.flushMeta(); err != nil {
 		return err
 	}
-	if err := w.idx.Apply(w.log, nil); err != nil {
+	// No key stands in both.
+	if err := w.log.Apply(w.idx, nil); err != nil {
 		return w.s.explain(err)
 	}
-	if err := w.idx.Commit(pebble.Sync); err != nil {
+	if err := w.log.Commit(pebble.Sync); err != nil {
 		return w.s.explain(err)
 	}
 	if err := w.s.acknowledge(); err != nil {

@@ -21,14 +21,31 @@ import (
 	"github.com/tclk-audit/tclk-audit/protocol"
 )
 
-// auditFlags are the flags of every verb that reads exports.
-type auditFlags struct {
+// ruleFlags say under which rules contracts are folded.
+type ruleFlags struct {
+	base     choice
+	switches choices
+}
+
+func (f *ruleFlags) register(cmd *cobra.Command, usage string) {
+	f.base = choice{value: "spec", allowed: []string{"spec", "reference"}}
+	f.switches.allowed = []string{fold.SwitchOfferRoom, fold.SwitchFirstAccept, fold.SwitchRepairNonces}
+	fs := cmd.Flags()
+	fs.Var(&f.base, "rules", usage)
+	fs.Var(&f.switches, "rule", "switch `rules` on top: offer-room, first-accept, repair-nonces; with commas or repeated")
+}
+
+func (f *ruleFlags) rules() (fold.Rules, error) {
+	rules, err := fold.ParseRules(f.base.value, f.switches.values)
+	if err != nil {
+		return rules, usagef("%v", err)
+	}
+	return rules, nil
+}
+
+// inputFlags are the flags of every verb that reads exports.
+type inputFlags struct {
 	room      string
-	rules     choice
-	switches  choices
-	now       instant
-	failOn    choice
-	show      report.Show
 	cores     int
 	line      size
 	page      size
@@ -37,25 +54,69 @@ type auditFlags struct {
 	maxInputs int
 }
 
-func (f *auditFlags) register(cmd *cobra.Command) {
-	f.rules = choice{value: "spec", allowed: []string{"spec", "reference"}}
-	f.switches.allowed = []string{fold.SwitchOfferRoom, fold.SwitchFirstAccept, fold.SwitchRepairNonces}
-	f.failOn = choice{value: "anomaly", allowed: []string{"anomaly", "notice", "never"}}
+func (f *inputFlags) register(cmd *cobra.Command) {
 	f.line, f.page, f.unpacked, f.maxRatio, f.maxInputs = 1<<20, 16<<20, 16<<30, 1000, 1_000_000
 	fs := cmd.Flags()
 	fs.StringVar(&f.room, "room", "", "the `room` of every row, whatever files and rows say")
-	fs.Var(&f.rules, "rules", "audit under `spec` or reference")
-	fs.Var(&f.switches, "rule", "switch `rules` on top: offer-room, first-accept, repair-nonces; with commas or repeated")
-	fs.Var(&f.now, "now", "the clock for outlooks as `time`, RFC 3339 or Unix ms (default: the venue's clock in the files)")
-	fs.Var(&f.failOn, "fail-on", "exit 1 for an evidence finding from this `severity` on: anomaly, notice or never")
-	fs.BoolVar(&f.show.Secrets, "show-secrets", false, "show the secrets of reveals")
-	fs.BoolVar(&f.show.Text, "show-text", false, "show the stored lines of steps, escaped: strangers' words")
 	fs.Var(number[int]{&f.cores, 0, 1024}, "cores", "use `N` cores (default 0: all)")
 	fs.Var(&f.line, "max-line", "the longest row, in `bytes`")
 	fs.Var(&f.page, "max-page", "how far a page is read ahead for its room, in `bytes`")
 	fs.Var(&f.unpacked, "max-decompressed", "the most that a compressed input may grow to, in `bytes`")
 	fs.Var(number[int64]{&f.maxRatio, 1, 1 << 40}, "max-ratio", "the most that a compressed input may grow, `N` times its size")
 	fs.Var(number[int]{&f.maxInputs, 1, 1 << 30}, "max-files", "the most files to open, `N`")
+}
+
+// apply checks the flags and sets what holds for the whole program.
+func (f *inputFlags) apply() error {
+	if f.room != "" && !protocol.ValidRoom(f.room) {
+		return &usageError{
+			text: fmt.Sprintf("--room %q is no room name", f.room),
+			hint: "a room is 1 to 48 of a-z, 0-9, _ and -, and begins with a letter or digit",
+		}
+	}
+	if f.cores > 0 {
+		runtime.GOMAXPROCS(f.cores)
+	}
+	return nil
+}
+
+func (f *inputFlags) limits() export.Limits {
+	return export.Limits{
+		LineBytes: int(f.line), PageBytes: int(f.page), DecompressedBytes: int64(f.unpacked),
+		Ratio: f.maxRatio, Files: f.maxInputs,
+	}
+}
+
+// tooLong says that rows were over the limit.
+func (a *app) tooLong(n int64, f *inputFlags) {
+	if n > 0 {
+		a.warn("%d rows are longer than %s and were not read", n, f.line.String())
+		a.warn("hint: raise --max-line if the file is trusted")
+	}
+}
+
+// auditFlags are the flags of every verb that audits exports.
+type auditFlags struct {
+	inputFlags
+	ruleFlags
+	now    instant
+	failOn choice
+	show   report.Show
+}
+
+func (f *auditFlags) register(cmd *cobra.Command) {
+	f.inputFlags.register(cmd)
+	f.ruleFlags.register(cmd, "audit under `spec` or reference")
+	f.failOn = choice{value: "anomaly", allowed: []string{"anomaly", "notice", "never"}}
+	fs := cmd.Flags()
+	fs.Var(&f.now, "now", "the clock for outlooks as `time`, RFC 3339 or Unix ms (default: the venue's clock in the files)")
+	fs.Var(&f.failOn, "fail-on", "exit 1 for an evidence finding from this `severity` on: anomaly, notice or never")
+	registerShow(cmd, &f.show)
+}
+
+func registerShow(cmd *cobra.Command, show *report.Show) {
+	cmd.Flags().BoolVar(&show.Secrets, "show-secrets", false, "show the secrets of reveals")
+	cmd.Flags().BoolVar(&show.Text, "show-text", false, "show the stored lines of steps, escaped: strangers' words")
 }
 
 func (f *auditFlags) severity() fold.Severity {
@@ -70,20 +131,14 @@ func (f *auditFlags) severity() fold.Severity {
 
 // audit reads and folds what the paths name.
 func (a *app) audit(ctx context.Context, f *auditFlags, paths []string, exact bool) (*audit.Result, error) {
-	if f.room != "" && !protocol.ValidRoom(f.room) {
-		return nil, &usageError{
-			text: fmt.Sprintf("--room %q is no room name", f.room),
-			hint: "a room is 1 to 48 of a-z, 0-9, _ and -, and begins with a letter or digit",
-		}
+	if err := f.apply(); err != nil {
+		return nil, err
 	}
-	if f.cores > 0 {
-		runtime.GOMAXPROCS(f.cores)
-	}
-	rules, err := fold.ParseRules(f.rules.value, f.switches.values)
+	rules, err := f.rules()
 	if err != nil {
-		return nil, usagef("%v", err)
+		return nil, err
 	}
-	bar, memory := a.newProgress(), newHeap()
+	bar, memory := a.newProgress("reading", true), newHeap()
 	defer bar.close()
 	r, err := audit.Run(ctx, paths, audit.Options{
 		Rules: rules, Room: f.room, Cores: f.cores, KeepText: f.show.Text, Exact: exact, NowMs: f.now.ms,
@@ -92,10 +147,7 @@ func (a *app) audit(ctx context.Context, f *auditFlags, paths []string, exact bo
 			memory.pace()
 			bar.set(done, total)
 		},
-		Limits: export.Limits{
-			LineBytes: int(f.line), PageBytes: int(f.page), DecompressedBytes: int64(f.unpacked),
-			Ratio: f.maxRatio, Files: f.maxInputs,
-		},
+		Limits: f.limits(),
 	})
 	if err != nil {
 		return nil, hint(err)
@@ -118,24 +170,14 @@ func hint(err error) error {
 // remarks says on standard error what has no place in a JSON object: limits
 // that were met, files that were skipped, rows that could not be used.
 func (a *app) remarks(r *audit.Result, f *auditFlags, human bool) {
-	const limit = 10
-	if n := r.TooLong(); n > 0 {
-		a.warn("%d rows are longer than %s and were not read", n, f.line.String())
-		a.warn("hint: raise --max-line if the file is trusted")
-	}
+	a.tooLong(r.TooLong(), &f.inputFlags)
 	if human {
 		return // the view lists the others
 	}
-	for i, s := range r.Skipped {
-		if i == limit {
-			a.warn("and %d more skipped", len(r.Skipped)-limit)
-			break
-		}
-		a.warn("skipped %s: %s", s.Path, report.SkipText(s))
-	}
+	a.skipped(r.Skipped)
 	for i := range r.Malformed {
-		if i == limit {
-			a.warn("and %d more rows that could not be used", r.Rows.Malformed+r.Rows.Torn-limit)
+		if i == remarkLimit {
+			a.warn("and %d more rows that could not be used", r.Rows.Malformed+r.Rows.Torn-remarkLimit)
 			break
 		}
 		a.warn("%s", report.MalformedText(&r.Malformed[i]))
@@ -143,6 +185,19 @@ func (a *app) remarks(r *audit.Result, f *auditFlags, human bool) {
 	limits := r.Summary().Limits
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
 		a.warn("a limit was met: %s, %d beyond it only counted", name, limits[name])
+	}
+}
+
+// remarkLimit is how many of a kind are told one by one on standard error.
+const remarkLimit = 10
+
+func (a *app) skipped(list []export.Skipped) {
+	for i, s := range list {
+		if i == remarkLimit {
+			a.warn("and %d more skipped", len(list)-remarkLimit)
+			break
+		}
+		a.warn("skipped %s: %s", s.Path, report.SkipText(s))
 	}
 }
 

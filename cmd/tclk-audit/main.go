@@ -68,7 +68,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return audit.ExitUsage
 	case ctx.Err() != nil:
 		a.warn("interrupted before the work was done")
-		a.warn("hint: nothing was decided; run it again")
+		if kept := a.kept.Load(); kept != nil {
+			a.warn("hint: %s", *kept)
+		} else {
+			a.warn("hint: nothing was decided; run it again")
+		}
 		return audit.ExitNotFinished
 	default:
 		a.warn("%v", err)
@@ -93,9 +97,10 @@ func interruptible() context.Context {
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	name           string      // the command as typed, for hints
-	started        atomic.Bool // flags and arguments were understood
-	exit           int         // what a verb answered
+	name           string                 // the command as typed, for hints
+	started        atomic.Bool            // flags and arguments were understood
+	exit           int                    // what a verb answered
+	kept           atomic.Pointer[string] // what a verb leaves behind that is interrupted
 }
 
 // usageError says that the command line cannot be understood or followed.
@@ -196,7 +201,10 @@ func (a *app) root() *cobra.Command {
 		},
 	})
 	for _, cmd := range []*cobra.Command{
-		a.verifyCommand(), a.explainCommand(), a.decodeCommand(), a.genCommand(), a.versionCommand(), a.docsCommand(root),
+		a.verifyCommand(), a.explainCommand(), a.decodeCommand(), a.genCommand(),
+		a.ingestCommand(), a.contractsCommand(), a.offersCommand(), a.partiesCommand(), a.showCommand(), a.recordsCommand(),
+		a.eventsCommand(), a.statusCommand(), a.rebuildCommand(), a.backupCommand(), a.compactCommand(), a.pruneCommand(),
+		a.versionCommand(), a.docsCommand(root),
 	} {
 		check := cmd.Args
 		cmd.Args = func(cmd *cobra.Command, args []string) error {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -41,7 +42,28 @@ func TestScripts(t *testing.T) {
 			e.Setenv("CASES", cases)
 			return nil
 		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"await": await, "mode": mode},
 	})
+}
+
+// await FILE waits until there is such a file.
+func await(ts *testscript.TestScript, _ bool, args []string) {
+	for range 1000 {
+		if _, err := os.Lstat(ts.MkAbs(args[0])); err == nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	ts.Fatalf("there is still no %s", args[0])
+}
+
+// mode FILE OCTAL holds the permissions of a file.
+func mode(ts *testscript.TestScript, _ bool, args []string) {
+	st, err := os.Lstat(ts.MkAbs(args[0]))
+	ts.Check(err)
+	if got := fmt.Sprintf("%#o", st.Mode().Perm()); got != args[1] {
+		ts.Fatalf("%s has the mode %s", args[0], got)
+	}
 }
 
 // invoke runs the program within the test and returns what it said.

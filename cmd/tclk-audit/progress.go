@@ -14,17 +14,19 @@ const barAfter = time.Second
 // work has lasted for barAfter.
 type progress struct {
 	a     *app
+	what  string
+	bytes bool // what is counted
 	shown bool // standard error is a terminal
 	begun time.Time
 	mu    sync.Mutex
 	bar   *progressbar.ProgressBar
 }
 
-func (a *app) newProgress() *progress {
-	return &progress{a: a, shown: isTerminal(a.stderr), begun: time.Now()}
+func (a *app) newProgress(what string, bytes bool) *progress {
+	return &progress{a: a, what: what, bytes: bytes, shown: isTerminal(a.stderr), begun: time.Now()}
 }
 
-// set says how many bytes are done, of how many (-1: unknown).
+// set says how much is done, of how many (-1: unknown).
 func (p *progress) set(done, total int64) {
 	if !p.shown {
 		return
@@ -37,8 +39,8 @@ func (p *progress) set(done, total int64) {
 		}
 		p.bar = progressbar.NewOptions64(total,
 			progressbar.OptionSetWriter(p.a.stderr),
-			progressbar.OptionSetDescription("reading"),
-			progressbar.OptionShowBytes(true),
+			progressbar.OptionSetDescription(p.what),
+			progressbar.OptionShowBytes(p.bytes),
 			progressbar.OptionThrottle(100*time.Millisecond),
 			progressbar.OptionClearOnFinish(),
 			progressbar.OptionFullWidth(),

@@ -107,7 +107,7 @@ func TestProgress(t *testing.T) {
 			tty, read := terminal(t)
 			a.stderr, seen = tty, read
 		}
-		p := a.newProgress()
+		p := a.newProgress("reading", true)
 		p.begun = time.Now().Add(-c.lasted)
 		for _, total := range []int64{100, -1} {
 			p.set(10, total)

@@ -21,6 +21,7 @@ import (
 	"github.com/tclk-audit/tclk-audit/internal/audit"
 	"github.com/tclk-audit/tclk-audit/protocol"
 	"github.com/tclk-audit/tclk-audit/store"
+	"github.com/tclk-audit/tclk-audit/verify"
 )
 
 // Options of a run.
@@ -31,20 +32,39 @@ type Options struct {
 	Cores    int
 	Stdin    io.Reader
 	Progress func(done, total int64)
-	// Committed is told after each window that its rows are durable.
-	Committed func()
+	// Always makes each row durable before the next one is taken.
+	Always bool
+	// Committed is told after each window what is durable by now.
+	Committed func(store.WindowCounts)
 }
 
 // Result says what a run added.
 type Result struct {
-	Sources int // read, in part or whole
-	Known   int // whose bytes the store had whole
-	Resumed int // that went on where an earlier run had stopped
-	Changed int // that had changed since an earlier run had begun them
-	Counts  store.WindowCounts
+	Sources int                // read, in part or whole
+	Known   int                // whose bytes the store had whole
+	Resumed int                // that went on where an earlier run had stopped
+	Changed int                // that had changed since an earlier run had begun them
+	Counts  store.WindowCounts // what is durable
 	Skipped []export.Skipped
-	TooLong int64 // rows over the line limit
-	Torn    int64 // torn lines, and inputs that end too early
+	// Of the rows that were read:
+	TooLong   int64 // over the line limit
+	Torn      int64 // torn lines, and inputs that end too early
+	Malformed int64 // rows that could not be parsed, the too long ones too
+	Forged    int64 // signatures that do not hold in a room that was certain
+}
+
+// Exit is the exit code that the rows that were read lead to. It is what an
+// audit says of them, but for what it says of contracts.
+func (r *Result) Exit() int {
+	switch {
+	case r.TooLong > 0:
+		return audit.ExitNotFinished
+	case r.Malformed > 0 || r.Forged > 0:
+		return audit.ExitWrong
+	case r.Torn > 0:
+		return audit.ExitCannotTell
+	}
+	return audit.ExitClean
 }
 
 // Run reads what the paths name into the store.
@@ -60,7 +80,6 @@ func Run(ctx context.Context, s *store.Store, paths []string, o Options) (*Resul
 	if err == nil {
 		err = r.tick()
 	}
-	r.res.Counts = w.Counts()
 	return r.res, errors.Join(err, w.Close())
 }
 
@@ -180,12 +199,7 @@ func (r *run) Rows(in *audit.ScanInput, rows []audit.Judged) error {
 		row := &r.row
 		row.Row, row.Raw, row.RawSize, row.Index, row.Line, row.Offset = j.Row, j.Raw, j.RawSize, j.Index, j.Line, j.Offset
 		row.RoomFrom, row.Malformed, row.Detail, row.Torn, row.TooLong = j.RoomFrom, j.Malformed, j.Detail, j.Torn, j.TooLong
-		if j.TooLong {
-			r.res.TooLong++
-		}
-		if j.Torn {
-			r.res.Torn++
-		}
+		r.judge(j)
 		if room := j.Row.Record.Room; room != "" && room != r.room {
 			r.room = room
 			r.rooms++
@@ -193,7 +207,7 @@ func (r *run) Rows(in *audit.ScanInput, rows []audit.Judged) error {
 		if err := r.w.Add(cur.Number, row); err != nil {
 			return err
 		}
-		if r.w.Full() {
+		if r.o.Always || r.w.Full() {
 			state, err := json.Marshal(j.After)
 			if err != nil {
 				return err
@@ -210,10 +224,26 @@ func (r *run) tick() error {
 	if err := r.w.Tick(); err != nil {
 		return err
 	}
+	r.res.Counts = r.w.Counts()
 	if r.o.Committed != nil {
-		r.o.Committed()
+		r.o.Committed(r.res.Counts)
 	}
 	return nil
+}
+
+// judge counts what is wrong with a row as an audit does.
+func (r *run) judge(j *audit.Judged) {
+	switch {
+	case j.Torn:
+		r.res.Torn++
+	case j.Malformed != protocol.ReasonNone:
+		r.res.Malformed++
+	case j.Row.Verify.Class == verify.Invalid && j.RoomFrom != export.RoomFromName && j.RoomFrom != export.RoomUnknown:
+		r.res.Forged++
+	}
+	if j.TooLong {
+		r.res.TooLong++
+	}
 }
 
 // Page is told of a page of an input.

@@ -14,10 +14,12 @@ type Row struct {
 }
 
 const (
-	audit  = "internal/audit"
-	report = "internal/report"
-	ingest = "internal/ingest"
-	gen    = "internal/gen"
+	audit   = "internal/audit"
+	report  = "internal/report"
+	ingest  = "internal/ingest"
+	api     = "internal/api"
+	control = "internal/control"
+	gen     = "internal/gen"
 
 	// testkit makes keys and transcripts with secrets that everybody knows, so
 	// nothing that ships may lean on it except the generator of test corpora.
@@ -59,8 +61,11 @@ var Table = []Row{
 	},
 	{
 		Pkg:     ingest,
-		Own:     []string{"protocol", "export", "store", audit},
+		Own:     []string{"protocol", "verify", "export", "store", audit},
 		TestOwn: []string{"fold", gen},
+	},
+	{
+		Pkg: control,
 	},
 	{
 		Pkg:   audit,
@@ -72,6 +77,12 @@ var Table = []Row{
 	{
 		Pkg: report,
 		Own: []string{"protocol", "fold", "export", audit},
+	},
+	{
+		Pkg: api,
+		Own: []string{"protocol", "verify", "fold", "export", "store", audit, report},
+		// Its tests ask stores that hold the bundled exports and made-up boards.
+		TestOwn: []string{ingest, gen},
 	},
 	{
 		Pkg: testkit,
@@ -94,7 +105,7 @@ var Table = []Row{
 	},
 	{
 		Pkg: "cmd/tclk-audit",
-		Own: []string{"protocol", "fold", "export", audit, report, gen},
+		Own: []string{"protocol", "fold", "export", "store", audit, report, ingest, api, control, gen},
 		Third: []string{
 			"github.com/schollz/progressbar/v3",
 			"github.com/spf13/cobra",

@@ -199,8 +199,14 @@ func runeWTF8(s string) (rune, int) {
 
 // contract writes one contract, every member in the schema's order.
 func (e *encoder) contract(c *fold.Contract, show Show) {
-	inSight := c.Status != protocol.StatusNone
 	e.open('{')
+	e.members(c, show)
+	e.close('}')
+}
+
+// members writes what stands between the braces of a contract.
+func (e *encoder) members(c *fold.Contract, show Show) {
+	inSight := c.Status != protocol.StatusNone
 	e.key("contract")
 	e.id(c.ID)
 	e.key("offer")
@@ -305,7 +311,6 @@ func (e *encoder) contract(c *fold.Contract, show Show) {
 		e.finding(&c.Findings[i])
 	}
 	e.close(']')
-	e.close('}')
 }
 
 func (e *encoder) outlook(o *fold.Outlook) {

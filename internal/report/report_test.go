@@ -89,10 +89,10 @@ func TestEmptyRun(t *testing.T) {
 	}
 	s := loadSchema(t)
 	out := forms(t, empty, claimed(), Show{})
-	if err := s.check("", string(out["verify.json"])); err != nil {
+	if err := s.Check("", string(out["verify.json"])); err != nil {
 		t.Error(err)
 	}
-	if err := s.check("summary", string(out["verify.jsonl"])); err != nil {
+	if err := s.Check("summary", string(out["verify.jsonl"])); err != nil {
 		t.Error(err)
 	}
 	golden(t, "empty.txt", out["verify.txt"])
@@ -104,19 +104,19 @@ func TestSchemaHolds(t *testing.T) {
 	s := loadSchema(t)
 	for _, show := range []Show{{}, {Secrets: true, Text: true}} {
 		out := forms(t, board, flipped(), show)
-		if err := s.check("", string(out["verify.json"])); err != nil {
+		if err := s.Check("", string(out["verify.json"])); err != nil {
 			t.Error(err)
 		}
-		if err := s.check("contract", string(out["contract.json"])); err != nil {
+		if err := s.Check("contract", string(out["contract.json"])); err != nil {
 			t.Error(err)
 		}
 		lines := strings.SplitAfter(strings.TrimSuffix(string(out["verify.jsonl"]), "\n"), "\n")
 		for _, line := range lines[:len(lines)-1] {
-			if err := s.check("contract", line); err != nil {
+			if err := s.Check("contract", line); err != nil {
 				t.Error(err)
 			}
 		}
-		if err := s.check("summary", lines[len(lines)-1]); err != nil {
+		if err := s.Check("summary", lines[len(lines)-1]); err != nil {
 			t.Error(err)
 		}
 		for name, b := range out {

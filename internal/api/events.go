@@ -1,0 +1,251 @@
+package api
+
+import (
+	"encoding/hex"
+	"strconv"
+	"strings"
+
+	"github.com/tclk-audit/tclk-audit/internal/report"
+	"github.com/tclk-audit/tclk-audit/store"
+)
+
+func (h *handler) events(q *query, out *reply) error {
+	format := q.word("format", formatLines, formatText)
+	from, limit := q.number("from", 1), q.limit(0)
+	if err := q.done(); err != nil {
+		return err
+	}
+	r, err := h.s.Reader()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	out.kind = jsonLines
+	j := report.NewEncoder(out, false)
+	p := report.NewPage(out, false)
+	if format == formatText {
+		out.kind = plainText
+	}
+	n := 0
+	for e, err := range r.Events(from) {
+		if err == nil {
+			err = out.alive(n)
+		}
+		if err != nil {
+			return err
+		}
+		cause, err := r.Record(e.Cause)
+		if err != nil {
+			return err
+		}
+		if format == formatText {
+			err = eventLine(p, &e, &cause)
+		} else {
+			eventJSON(j, &e, &cause)
+			err = j.EndLine()
+		}
+		if err != nil {
+			return err
+		}
+		if n++; n == limit {
+			break
+		}
+	}
+	if format == formatText {
+		return p.Flush()
+	}
+	return j.Flush()
+}
+
+func eventLine(p *report.Page, e *store.Event, cause *store.Record) error {
+	line := pad(strconv.FormatUint(e.Number, 10), 9) + "  " + pad(causeTime(cause), 24) + "  " + report.ShortID(e.Contract) + "  " +
+		pad(e.Kind.String(), 8) + "  " + change(e)
+	p.Line(strings.TrimRight(line, " "))
+	return p.Err()
+}
+
+func pad(s string, n int) string { return s + strings.Repeat(" ", max(0, n-len(s))) }
+
+// change says in words what an event changed.
+func change(e *store.Event) string {
+	arrow := func(from, to string) string { return dash(from) + " -> " + dash(to) }
+	switch e.Kind {
+	case store.EventOpened:
+		s := dash(e.Is.Status.String()) + ", " + dash(e.Is.Verdict.String())
+		if codes := codeWords(e.Added); len(codes) > 0 {
+			s += ", " + strings.Join(codes, " ")
+		}
+		return s
+	case store.EventStatus, store.EventRevised:
+		return arrow(e.Was.Status.String(), e.Is.Status.String())
+	case store.EventOutlook:
+		return arrow(e.Was.Outlook.String(), e.Is.Outlook.String())
+	case store.EventBinding:
+		return arrow(bindingText(e.Was), bindingText(e.Is))
+	case store.EventEvidence:
+		return arrow(evidenceText(e.Was), evidenceText(e.Is))
+	case store.EventFinding:
+		var parts []string
+		for _, c := range codeWords(e.Added) {
+			parts = append(parts, "+"+c)
+		}
+		for _, c := range codeWords(e.Removed) {
+			parts = append(parts, "-"+c)
+		}
+		return strings.Join(parts, " ")
+	}
+	return ""
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func bindingText(c store.Conclusion) string {
+	if c.Chosen {
+		return dash(c.Binding.String()) + ", chosen"
+	}
+	return c.Binding.String()
+}
+
+func evidenceText(c store.Conclusion) string {
+	return dash(c.Evidence.String()) + ", " + dash(c.Verdict.String())
+}
+
+func codeWords(bits uint64) (words []string) {
+	for _, c := range store.Codes(bits) {
+		words = append(words, c.String())
+	}
+	return words
+}
+
+// causeText names the record that made an event.
+func causeText(r *store.Record) string {
+	switch r.Kind {
+	case store.RecordRow, store.RecordSighting:
+		return report.Printable(r.Room) + " seq " + report.Count(int64(r.Seq)) + " (" + hex.EncodeToString(r.ID[:4]) + "..)"
+	case store.RecordTick:
+		return "the venue's clock"
+	}
+	s := r.Kind.String()
+	if r.Room != "" {
+		s += " in " + report.Printable(r.Room)
+	}
+	return s
+}
+
+func causeTime(r *store.Record) string {
+	if r.TsMs == 0 {
+		return "-"
+	}
+	return report.Clock(r.TsMs)
+}
+
+func eventJSON(j *report.Encoder, e *store.Event, cause *store.Record) {
+	j.Open('{')
+	j.Uint("number", e.Number)
+	j.String("id", e.ID())
+	j.String("kind", e.Kind.String())
+	j.String("venue", e.Venue)
+	j.ID("contract", e.Contract)
+	j.Uint("revision", e.Revision)
+	if e.Previous == 0 {
+		j.Key("previous")
+		j.Null()
+	} else {
+		j.Uint("previous", e.Previous)
+	}
+	j.Key("cause")
+	causeJSON(j, cause)
+	j.Key("from")
+	switch e.Kind {
+	case store.EventOpened, store.EventReceipt, store.EventFinding:
+		j.Null()
+	default:
+		conclusionJSON(j, e.Kind, e.Was)
+	}
+	j.Key("to")
+	switch e.Kind {
+	case store.EventReceipt, store.EventFinding:
+		j.Null()
+	default:
+		conclusionJSON(j, e.Kind, e.Is)
+	}
+	for _, l := range []struct {
+		name string
+		bits uint64
+	}{{"added", e.Added}, {"removed", e.Removed}} {
+		j.Key(l.name)
+		j.Open('[')
+		for _, c := range codeWords(l.bits) {
+			j.Text(c)
+		}
+		j.Close(']')
+	}
+	j.Close('}')
+}
+
+// conclusionJSON writes the members that an event of the kind is about.
+func conclusionJSON(j *report.Encoder, k store.EventKind, c store.Conclusion) {
+	opened := k == store.EventOpened
+	j.Open('{')
+	if opened || k == store.EventStatus || k == store.EventRevised {
+		j.StringOrNull("status", c.Status.String())
+	}
+	if opened || k == store.EventOutlook {
+		j.StringOrNull("outlook", c.Outlook.String())
+	}
+	if opened || k == store.EventBinding {
+		j.StringOrNull("binding", c.Binding.String())
+		j.Bool("chosen", c.Chosen)
+	}
+	if opened || k == store.EventEvidence {
+		j.StringOrNull("evidence", c.Evidence.String())
+		j.StringOrNull("verdict", c.Verdict.String())
+	}
+	j.Close('}')
+}
+
+// causeJSON writes the entry of the log that made an event; a row's place and
+// identity are null where it is no row.
+func causeJSON(j *report.Encoder, r *store.Record) {
+	j.Open('{')
+	j.Uint("position", r.Position)
+	j.String("kind", r.Kind.String())
+	j.StringOrNull("room", r.Room)
+	row := r.Kind == store.RecordRow || r.Kind == store.RecordSighting
+	if row {
+		j.Uint("generation", r.Generation)
+		j.Uint("seq", r.Seq)
+	} else {
+		for _, name := range []string{"generation", "seq"} {
+			j.Key(name)
+			j.Null()
+		}
+	}
+	if row || r.Kind == store.RecordClock {
+		j.Int("atMs", r.TsMs)
+	} else {
+		j.Key("atMs")
+		j.Null()
+	}
+	j.Hash("record", r.ID)
+	j.Close('}')
+}
+
+// recordJSON writes the members of a record.
+func recordJSON(j *report.Encoder, r *store.Record) {
+	j.Hash("record", r.ID)
+	j.StringOrNull("room", r.Room)
+	j.Uint("generation", r.Generation)
+	j.Uint("seq", r.Seq)
+	j.Int("tsMs", r.TsMs)
+	j.String("class", r.Class.String())
+	j.StringOrNull("reason", r.Reason.String())
+	j.Int("bytes", r.Size)
+	j.Hash("sha256", r.Hash)
+	j.Bool("kept", r.Raw != nil)
+}
