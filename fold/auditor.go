@@ -147,6 +147,8 @@ type Auditor struct {
 	claimed     map[uint64]uint32 // statement key → claimed contracts
 	payerLocks  map[payerLock]uint32
 	boardHoles  []uint64                  // orders of the board's holes; only kept under the offer-room rule
+	openHoles   []boardHole               // the board's latest holes, which rows out of order may fill
+	closedHoles []uint64                  // orders of holes that such rows have filled, rising
 	paymentKeys map[protocol.Point]uint32 // → the first accept with it; the top bit: there are more
 	elsewhereBy map[protocol.ID][]elsewhere
 
@@ -285,6 +287,13 @@ type hole struct {
 	from, to uint64
 	order    uint64
 	next     uint32
+}
+
+// boardHole is a range of seqs of the board that no row in sight held when the
+// row with the given order came.
+type boardHole struct {
+	gen, from, to uint64
+	order         uint64
 }
 
 // tracker follows the seqs of one room.

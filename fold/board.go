@@ -3,6 +3,7 @@ package fold
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/tclk-audit/tclk-audit/protocol"
 	"github.com/tclk-audit/tclk-audit/verify"
@@ -22,6 +23,10 @@ func (a *Auditor) addBoard(r *Row, counts, replay bool) {
 		if a.opts.Rules.OfferRoom {
 			a.boardHoles = append(a.boardHoles, a.order)
 		}
+		a.openHole(boardHole{a.board.topGen, from, to, a.order})
+	}
+	if disorder && fills {
+		a.fillHole(a.board.gen, r.Record.Seq)
 	}
 	if disorder && !replay {
 		a.rowFinding(OrderViolation, r, "seq does not rise")
@@ -101,6 +106,70 @@ func (a *Auditor) boardRow(r *Row, flags flag, replay bool) {
 		a.sum.Rejected[reason]++
 		a.boardNonceOrder(r, flags)
 	}
+}
+
+// openHoleLimit is how many of the board's latest holes are kept for rows that
+// come out of order: the venue's own disorder is between neighbours.
+const openHoleLimit = 4096
+
+func (a *Auditor) openHole(h boardHole) {
+	if len(a.openHoles) >= 2*openHoleLimit {
+		a.openHoles = append(a.openHoles[:0], a.openHoles[openHoleLimit:]...)
+	}
+	a.openHoles = append(a.openHoles, h)
+}
+
+// fillHole takes a seq out of the hole that it lies in: the row stands there,
+// although out of order. A hole that is filled whole was none.
+func (a *Auditor) fillHole(gen, seq uint64) {
+	for i := len(a.openHoles) - 1; i >= 0; i-- {
+		h := &a.openHoles[i]
+		if h.gen != gen || seq < h.from || seq > h.to {
+			continue
+		}
+		order := h.order
+		switch {
+		case h.from == h.to:
+			a.openHoles = slices.Delete(a.openHoles, i, i+1)
+		case seq == h.from:
+			h.from++
+		case seq == h.to:
+			h.to--
+		default:
+			rest := boardHole{gen, seq + 1, h.to, order}
+			h.to = seq - 1
+			a.openHoles = slices.Insert(a.openHoles, i+1, rest)
+		}
+		if !slices.ContainsFunc(a.openHoles, func(h boardHole) bool { return h.order == order }) {
+			at, _ := slices.BinarySearch(a.closedHoles, order)
+			a.closedHoles = slices.Insert(a.closedHoles, at, order)
+			a.boardHoles = slices.DeleteFunc(a.boardHoles, func(o uint64) bool { return o == order })
+			a.unfind(Gap, order)
+		}
+		return
+	}
+}
+
+// unfind takes back what was found at a row.
+func (a *Auditor) unfind(c Code, order uint64) {
+	for i := len(a.findings) - 1; i >= 0 && a.findings[i].Order >= order; i-- {
+		if f := &a.findings[i]; f.Code == c && f.Order == order && f.Room == protocol.BoardRoom {
+			a.findings = slices.Delete(a.findings, i, i+1)
+			a.kept[c]--
+			return
+		}
+	}
+}
+
+// boardMisses reports whether rows of the board are missing between two of its
+// rows: after is 0 for its beginning.
+func (a *Auditor) boardMisses(before uint32, after uint64, holes uint32, at uint64) bool {
+	if holes <= before {
+		return false
+	}
+	from, _ := slices.BinarySearch(a.closedHoles, after+1)
+	to, _ := slices.BinarySearch(a.closedHoles, at+1)
+	return int(holes-before) > to-from
 }
 
 // repairedCancel notes a cancel that would close its offer if its nonce, which
@@ -300,7 +369,9 @@ func (a *Auditor) dropOrphan(i uint32) {
 
 // beginningLost reports whether the board may have held rows before the accept
 // that are not in sight.
-func (a *Auditor) beginningLost(ac *accept) bool { return a.board.first > 1 || ac.holes > 0 }
+func (a *Auditor) beginningLost(ac *accept) bool {
+	return a.board.first > 1 || a.boardMisses(0, 0, ac.holes, ac.order)
+}
 
 // newAccept lists a contract. offer is 0 where it is not in sight.
 func (a *Auditor) newAccept(f *protocol.Accept, r *Row, flags flag, offer uint32) (uint32, *accept) {

@@ -550,7 +550,7 @@ func (j *judging) boardEvidence(src historyOf) {
 	if a.opts.Rules.Reference {
 		return // its fold does not see the board's cancels
 	}
-	missing := j.ac.holes > j.o.holes
+	missing := a.boardMisses(j.o.holes, j.o.order, j.ac.holes, j.ac.order)
 	if at := a.closings[j.ac.offer].repaired; at != 0 && at < j.ac.order && !a.opts.Rules.RepairNonces {
 		j.lower(Incomplete)
 		if !slices.Contains(c.Possible, protocol.Cancelled) && c.Status != protocol.Cancelled {
