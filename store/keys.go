@@ -115,8 +115,9 @@ func placeOf(b []byte) place {
 	return place{binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:]), binary.BigEndian.Uint64(b[16:])}
 }
 
-// roomKey is how a room stands in keys: the 8 bytes of a deal room's name, 8
-// zero bytes for the board, and 0xff with the name's hash for any other.
+// roomKey is how a room stands in keys: 0 and 8 zero bytes for the board, 1 and
+// the 8 bytes of a deal room's name, 2 and 8 bytes of the name's hash for any
+// other.
 func roomKey(name string) (k [9]byte) {
 	if name == protocol.BoardRoom {
 		return k
