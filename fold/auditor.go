@@ -128,6 +128,7 @@ type Auditor struct {
 	seen       seen
 	cuts       map[uint32]bool  // sources with torn or unplaced malformed rows
 	hazy       map[hazyKey]bool // sources of a deal room with malformed rows
+	hazyEnd    map[hazyKey]bool // those of them where no row stands behind the malformed ones
 
 	clockMs  int64 // the greatest time of a row that counts
 	hasClock bool
@@ -374,6 +375,7 @@ func New(o Options) *Auditor {
 		elsewhere:    map[elsewhereKey]uint32{},
 		cuts:         map[uint32]bool{},
 		hazy:         map[hazyKey]bool{},
+		hazyEnd:      map[hazyKey]bool{},
 	}
 	a.sum.Rejected = map[protocol.Reason]int64{}
 	a.sum.Limits = map[string]int64{}
@@ -414,6 +416,7 @@ func (a *Auditor) Malformed(name string, source uint32) {
 		rm.inSight = true
 		rm.track.unfilled, rm.track.unfilledSeq = a.order+1, math.MaxUint64
 		a.hazy[hazyKey{k, source}] = true
+		a.hazyEnd[hazyKey{k, source}] = true
 	case name == protocol.BoardRoom:
 		a.board.unfilled, a.board.unfilledSeq = a.order+1, math.MaxUint64
 	case name == "":

@@ -25,6 +25,9 @@ func (a *Auditor) addDeal(name roomName, r *Row, counts, replay bool) {
 		if from|to != 0 {
 			a.addHole(rm, from, to)
 		}
+		if fills && len(a.hazyEnd) > 0 {
+			delete(a.hazyEnd, hazyKey{name, r.Source})
+		}
 		flags |= conflictFlags(conflict)
 		if conflict != 0 && rm.tail != 0 {
 			// Of two that contradict each other either may be the false one.

@@ -173,6 +173,7 @@ func (x *Excerpt) Reset(boardFirst uint64) {
 	empty(&a.elsewhereBy)
 	empty(&a.cuts)
 	empty(&a.hazy)
+	empty(&a.hazyEnd)
 	empty(&a.siblings)
 	empty(&a.nonces)
 	// Contracts share their parties and words.

@@ -50,10 +50,14 @@ func (a *Auditor) mergeCopies(rm *room) {
 		inOrder := at == c.at
 		a.advance(c)
 		orders = append(orders, r.order)
-		if inOrder && r.flags&(flagHidden|flagFiller) == 0 {
+		if r.flags&(flagHidden|flagFiller) == 0 {
 			for k := range copies {
-				if o := &copies[k]; o != c {
+				switch o := &copies[k]; {
+				case o == c:
+				case inOrder:
 					a.compareCopies(rm, r, at, o)
+				default:
+					a.dropTwin(r, at, o)
 				}
 			}
 		}
@@ -86,7 +90,7 @@ func (a *Auditor) mergeCopies(rm *room) {
 	a.order = order
 	for i := range copies {
 		c := &copies[i]
-		if a.hazy[hazyKey{rm.name, c.source}] && c.last.compare(place{rm.track.topGen, rm.track.top}) >= 0 {
+		if a.hazyEnd[hazyKey{rm.name, c.source}] && c.last.compare(place{rm.track.topGen, rm.track.top}) >= 0 {
 			// The copy that reaches furthest has rows that could not be read.
 			rm.track.unfilled, rm.track.unfilledSeq = order+1, math.MaxUint64
 		}
@@ -225,6 +229,22 @@ func (a *Auditor) compareCopies(rm *room, r *row, at place, o *copyOf) {
 	if (place{before.gen, to}).compare(at) < 0 && at.compare(place{after.gen, after.seq}) < 0 && before.gen == after.gen {
 		r.flags |= flagConflictMissing
 	}
+}
+
+// dropTwin passes over the same record in another copy, where both have it out
+// of order at the same place.
+func (a *Auditor) dropTwin(r *row, at place, o *copyOf) {
+	if o.next >= len(o.rows) {
+		return
+	}
+	other := a.rows.at(o.rows[o.next])
+	if (place{other.gen, other.seq}) != at || other.flags&(flagHidden|flagFiller) != 0 || other.record != r.record {
+		return
+	}
+	if other.ts != r.ts {
+		r.flags |= flagConflictTime
+	}
+	a.advance(o)
 }
 
 // retrack follows one row of the merged order.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 )
 
 // Backup copies the store, as it stands now, into a new folder that is a store
@@ -21,6 +23,9 @@ func (s *Store) Backup(dir string) (err error) {
 		return s.behind // the copy would not know of the loss
 	}
 	fs, part := s.fs, dir+".part"
+	if within(dir, s.dir) {
+		return fmt.Errorf("store: backing up into %s: it lies within the store, and would go with it: name a folder outside", dir)
+	}
 	for _, path := range [...]string{dir, part} {
 		if _, err := fs.Stat(path); err == nil {
 			return fmt.Errorf("store: backing up into %s: %w", path, os.ErrExist)
@@ -53,6 +58,17 @@ func (s *Store) Backup(dir string) (err error) {
 		}
 	}
 	return nil
+}
+
+// within reports whether a path lies in a folder, or is it.
+func within(path, dir string) bool {
+	p, err1 := filepath.Abs(path)
+	d, err2 := filepath.Abs(dir)
+	if err1 != nil || err2 != nil {
+		return false
+	}
+	rel, err := filepath.Rel(d, p)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }
 
 func syncDir(s *Store, path string) error {

@@ -261,10 +261,10 @@ func (p *onPage) contract() {
 	p.say("flags", flags)
 	p.hex("offer", 32)
 	p.place("accept")
+	p.uvarints("revision", "event")
 	if flags&2 == 0 {
 		return
 	}
-	p.uvarints("revision", "event")
 	if flags&4 != 0 {
 		p.place("opens")
 		p.hex("statement", 16)

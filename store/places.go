@@ -79,6 +79,8 @@ type places struct {
 	damaged func(k []byte, err error) error
 	venue   uint8
 	tail    chunk // the end of the board where it is not written yet
+	near    chunk // a reader's last: lists go along the board
+	keeps   bool  // what is read does not change: keep it in near
 }
 
 // each calls f with the places from one on, in order, until it answers false.
@@ -169,6 +171,9 @@ func (p *places) chunkOf(at place) (c chunk, isTail bool, err error) {
 	if len(p.tail) > 0 && !at.less(p.tail[0].at) {
 		return p.tail, true, nil
 	}
+	if n := len(p.near); n > 0 && !at.less(p.near[0].at) && !p.near[n-1].at.less(at) {
+		return p.near, false, nil
+	}
 	it, err := p.iter()
 	if err != nil {
 		return nil, false, err
@@ -182,6 +187,9 @@ func (p *places) chunkOf(at place) (c chunk, isTail bool, err error) {
 	err = errors.Join(err, p.explain(it.Error()), it.Close())
 	if len(c) > 0 && c[0].at.gen != at.gen {
 		c = nil
+	}
+	if p.keeps && err == nil {
+		p.near = c
 	}
 	return c, false, err
 }
@@ -205,7 +213,12 @@ func (w *Writer) placesOf(no uint8) *places {
 }
 
 func (r *Reader) placesOf(no uint8) *places {
-	return &places{newIter: r.snap.NewIter, explain: r.s.explain, damaged: r.damaged, venue: no}
+	for len(r.places) <= int(no) {
+		r.places = append(r.places, &places{
+			newIter: r.snap.NewIter, explain: r.s.explain, damaged: r.damaged, venue: uint8(len(r.places)), keeps: true,
+		})
+	}
+	return r.places[no]
 }
 
 // putPlace writes a row's place.
@@ -236,6 +249,12 @@ func (p *projector) putPlace(no uint8, at place, br boardRow, late bool) error {
 	}
 	c = slices.Insert(c, i, row)
 	if isTail {
+		if len(c) >= chunkSplit {
+			if err := p.putChunk(no, c[:len(c)/2]); err != nil {
+				return err
+			}
+			c = slices.Clone(c[len(c)/2:])
+		}
 		t.chunk, t.dirty = c, true
 		return nil
 	}

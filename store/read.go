@@ -22,6 +22,7 @@ type Reader struct {
 	venues []*venue
 	cases  caseFolder
 	paths  map[uint32]string
+	places []*places // by venue
 	got    []byte
 }
 

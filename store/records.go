@@ -298,11 +298,11 @@ func (c *contractRec) append(dst []byte) []byte {
 	dst = append(dst, flags)
 	dst = append(dst, c.offer[:]...)
 	dst = appendPlace(dst, c.accept)
+	dst = binary.AppendUvarint(dst, c.revision)
+	dst = binary.AppendUvarint(dst, c.event)
 	if !c.folded {
 		return dst
 	}
-	dst = binary.AppendUvarint(dst, c.revision)
-	dst = binary.AppendUvarint(dst, c.event)
 	if c.listed {
 		dst = appendPlace(dst, c.acceptAt)
 		dst = append(dst, c.statement[:]...)
@@ -330,10 +330,10 @@ func readContractRec(b []byte) (c contractRec, err error) {
 	c.sum.Chosen, c.sum.Late, c.leans = flags&contractChosen != 0, flags&contractLate != 0, flags&contractLeans != 0
 	c.offer = d.id()
 	c.accept = d.place()
+	c.revision, c.event = d.uint(), d.uint()
 	if !c.folded {
 		return c, d.err
 	}
-	c.revision, c.event = d.uint(), d.uint()
 	if c.listed {
 		c.acceptAt = d.place()
 		copy(c.statement[:], d.take(half))

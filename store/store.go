@@ -33,6 +33,7 @@ const (
 	memTableBytes = 32 << 20
 	memTableCount = 4
 	cacheBytes    = 32 << 20
+	readBytes     = 160 << 20 // the cache of who only reads: contracts lie all over the store
 )
 
 // Options of a store. The zero value opens one for writing under the rules that
@@ -381,6 +382,9 @@ func (s *Store) engine() *pebble.Options {
 		L0CompactionThreshold: 16, L0CompactionFileThreshold: 4000, L0StopWritesThreshold: 64, LBaseMaxBytes: 256 << 20, FlushSplitBytes: 4 << 20,
 		MaxOpenFiles: 500,
 	}
+	if s.opts.ReadOnly {
+		o.CacheSize = readBytes
+	}
 	o.EventListener = &pebble.EventListener{
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
 			s.faults.Lock()
@@ -401,7 +405,7 @@ func (s *Store) engine() *pebble.Options {
 	}
 	for i := range o.Levels {
 		l := &o.Levels[i]
-		l.BlockSize = 32 << 10
+		l.BlockSize = 16 << 10
 		l.FilterPolicy = bloom.FilterPolicy(10)
 		l.Compression = func() *sstable.CompressionProfile { return sstable.SnappyCompression }
 	}

@@ -95,7 +95,7 @@ func TestStoreExitCodes(t *testing.T) {
 		{"check", 0, []string{"rebuild", "--data", full, "--check"}, false, ""},
 		{"check other rules", 2, []string{"rebuild", "--data", full, "--check", "--rule", "offer-room"}, true, "hint: "},
 		{"backup without a folder", 2, []string{"backup", "--data", full}, true, "hint: name a folder"},
-		{"backup into the store", 4, []string{"backup", "--data", full, full}, true, "hint: name a folder that is not there"},
+		{"backup into the store", 4, []string{"backup", "--data", full, full}, true, "name a folder outside"},
 		{"compact", 0, []string{"compact", "--data", full}, false, ""},
 		{"prune", 0, []string{"prune", "--data", full, "--before", "0"}, false, ""},
 		{"prune without a time", 2, []string{"prune", "--data", full}, true, "hint: as in"},
