@@ -126,9 +126,9 @@ type Auditor struct {
 	exposures  []exposure        // reveals that opened nothing known when they were read
 	elsewhere  map[elsewhereKey]uint32
 	seen       seen
-	cuts       map[uint32]bool  // sources with torn or unplaced malformed rows
-	hazy       map[hazyKey]bool // sources of a deal room with malformed rows
-	hazyEnd    map[hazyKey]bool // those of them where no row stands behind the malformed ones
+	cuts       map[uint32]bool    // sources with torn or unplaced malformed rows
+	hazy       map[hazyKey]bool   // sources of a deal room with malformed rows
+	hazyEnd    map[hazyKey]uint64 // those of them where no row stands behind the malformed ones: the order of the last of these
 
 	clockMs  int64 // the greatest time of a row that counts
 	hasClock bool
@@ -375,7 +375,7 @@ func New(o Options) *Auditor {
 		elsewhere:    map[elsewhereKey]uint32{},
 		cuts:         map[uint32]bool{},
 		hazy:         map[hazyKey]bool{},
-		hazyEnd:      map[hazyKey]bool{},
+		hazyEnd:      map[hazyKey]uint64{},
 	}
 	a.sum.Rejected = map[protocol.Reason]int64{}
 	a.sum.Limits = map[string]int64{}
@@ -416,7 +416,7 @@ func (a *Auditor) Malformed(name string, source uint32) {
 		rm.inSight = true
 		rm.track.unfilled, rm.track.unfilledSeq = a.order+1, math.MaxUint64
 		a.hazy[hazyKey{k, source}] = true
-		a.hazyEnd[hazyKey{k, source}] = true
+		a.hazyEnd[hazyKey{k, source}] = a.order
 	case name == protocol.BoardRoom:
 		a.board.unfilled, a.board.unfilledSeq = a.order+1, math.MaxUint64
 	case name == "":

@@ -306,12 +306,7 @@ func (x *Excerpt) finish() {
 	for _, e := range a.exposures {
 		a.expose(e.named, e.secret, e.order)
 	}
-	for i := uint32(1); i <= a.rooms.len(); i++ {
-		if rm := a.rooms.at(i); rm.manySource {
-			a.mergeCopies(rm)
-		}
-	}
-	a.unplaced()
+	a.mergeRooms()
 	for k, n := range a.elsewhere {
 		a.elsewhereBy[k.contract] = append(a.elsewhereBy[k.contract], elsewhere{k.room, n})
 	}

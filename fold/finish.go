@@ -26,12 +26,7 @@ func (a *Auditor) Finish() {
 		a.expose(e.named, e.secret, e.order)
 	}
 	a.exposures = nil
-	for i := uint32(1); i <= a.rooms.len(); i++ {
-		if rm := a.rooms.at(i); rm.manySource {
-			a.mergeCopies(rm)
-		}
-	}
-	a.unplaced()
+	a.mergeRooms()
 	a.claimed, a.payerLocks = map[uint64]uint32{}, map[payerLock]uint32{}
 	a.paymentKeys = map[protocol.Point]uint32{}
 	for i := uint32(1); i <= a.accepts.len(); i++ {

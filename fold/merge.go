@@ -88,21 +88,27 @@ func (a *Auditor) mergeCopies(rm *room) {
 		before = r
 	}
 	a.order = order
+	unread := uint64(math.MaxUint64)
 	for i := range copies {
 		c := &copies[i]
-		if a.hazyEnd[hazyKey{rm.name, c.source}] && c.last.compare(place{rm.track.topGen, rm.track.top}) >= 0 {
-			// The copy that reaches furthest has rows that could not be read.
-			rm.track.unfilled, rm.track.unfilledSeq = order+1, math.MaxUint64
+		if at, ok := a.hazyEnd[hazyKey{rm.name, c.source}]; ok && c.last.compare(place{rm.track.topGen, rm.track.top}) >= 0 {
+			// The copy that reaches furthest ends with rows that could not be read.
+			unread = min(unread, at)
 		}
+	}
+	if unread != math.MaxUint64 {
+		rm.track.unfilled, rm.track.unfilledSeq = max(unread, rm.track.lastOrder)+1, math.MaxUint64
 	}
 }
 
-// unplaced marks the rooms of which an input holds nothing but rows that could
-// not be read: they may have stood anywhere, also behind all others.
-func (a *Auditor) unplaced() {
+// mergeRooms merges the copies of the rooms that came from several inputs.
+func (a *Auditor) mergeRooms() {
+	// An input that holds nothing of a room but rows that could not be read: they
+	// may have stood anywhere, also behind all others.
+	unplaced := map[*room]uint64{}
 	for hk := range a.hazy {
 		i, ok := a.roomByName[hk.room]
-		if !ok {
+		if !ok || a.rooms.at(i).head == 0 {
 			continue
 		}
 		rm := a.rooms.at(i)
@@ -110,9 +116,17 @@ func (a *Auditor) unplaced() {
 		for k := rm.head; k != 0 && alone; k = a.rows.at(k).next {
 			alone = a.rows.at(k).source != hk.source
 		}
-		if alone && rm.head != 0 {
-			rm.track.unfilled, rm.track.unfilledSeq = a.order+1, math.MaxUint64
+		if alone {
+			unplaced[rm] = max(unplaced[rm], a.hazyEnd[hk])
 		}
+	}
+	for i := uint32(1); i <= a.rooms.len(); i++ {
+		if rm := a.rooms.at(i); rm.manySource {
+			a.mergeCopies(rm)
+		}
+	}
+	for rm, at := range unplaced {
+		rm.track.unfilled, rm.track.unfilledSeq = max(at, rm.track.lastOrder)+1, math.MaxUint64
 	}
 }
 

@@ -1162,7 +1162,7 @@ func (p *projector) conclude(no uint8, id protocol.ID, rec, next *contractRec, c
 	if next.listed {
 		next.payer, next.payee = didKey(c.Payer), didKey(c.Payee)
 	}
-	next.leans = f.acc.Orphan || f.acc.Late || f.acc.TooLate || next.more || p.w.s.rules.OfferRoom && c.Shadow != protocol.StatusNone
+	next.leans = f.acc.Orphan || c.Status <= protocol.Proposed || f.acc.TooLate || next.more || p.w.s.rules.OfferRoom && c.Shadow != protocol.StatusNone
 	var leansOn place
 	if f.o != nil && !next.leans && v.holesBefore(f.at.gen, f.at.seq) != v.holesBefore(f.o.at.gen, f.o.at.seq) {
 		next.leans, leansOn = true, f.o.at

@@ -506,8 +506,18 @@ func (r *run) takeAlike(ctx context.Context, s *stream, live []*stream, begin fu
 				r.start(o, streams)
 				begin(o)
 			}
-			if err := r.pull(ctx, o); err != nil {
-				return err
+			// What stands before its first row of the board comes before that.
+			for {
+				if err := r.pull(ctx, o); err != nil {
+					return err
+				}
+				if o.ended {
+					break
+				}
+				if it := &o.cur.items[o.next]; it.malformed == protocol.ReasonNone && it.row.Record.Room == protocol.BoardRoom {
+					break
+				}
+				r.take(o, nil)
 			}
 		}
 		if o.ended || o.cur == nil || o.next >= len(o.cur.items) {
