@@ -33,7 +33,7 @@ func (a *app) ingestCommand() *cobra.Command {
 		Short: "Read exports into a store",
 		Long: `Reads into a store what verify reads: each row with its bytes, where it was seen,
 and what follows from it. A store that is not there is made. A file that the
-store has whole is not read again, and one that was cut short goes on where it
+store has whole is not read again, one whose reading was cut short goes on where it
 stopped, so the same command can be run as often as you like.
 
 While it runs, commands that only read, and backup, work beside it.

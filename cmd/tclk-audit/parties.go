@@ -13,7 +13,7 @@ func (a *app) partiesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "parties [flags] DID",
 		Short: "Count a party's deals in a store",
-		Long: `Counts the deals of one party, by role, status, rail and size, and how long its
+		Long: `Counts the deals of one party, by role, status, rail and value class, and how long its
 steps took. They are facts of the rows in the store; it is no score.`,
 		Example: `  tclk-audit parties did:key:z6MkrtxY5oCBWoKbUkWToTvWWMiQi2ceLKUWudVzaCVrGtV5`,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -16,7 +16,7 @@ func (a *app) recordsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "records [flags] ROOM",
 		Short: "Print the rows of a room in a store",
-		Long: `Prints the rows of a room that a store holds, each with where it was seen. Of a
+		Long: `Prints the rows of a room that a store holds; show says where each was seen. Of a
 row whose bytes are not kept it says the sha256 and the length.
 
 --export prints the bytes of the rows and nothing else, in the room's order: a file

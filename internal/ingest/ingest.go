@@ -48,7 +48,8 @@ type Result struct {
 	Skipped []export.Skipped
 	// Of the rows that were read:
 	TooLong   int64 // over the line limit
-	Torn      int64 // torn lines, and inputs that end too early
+	Torn      int64 // torn lines
+	Cut       int64 // inputs that end too early
 	Malformed int64 // rows that could not be parsed, the too long ones too
 	Forged    int64 // signatures that do not hold in a room that was certain
 }
@@ -61,7 +62,7 @@ func (r *Result) Exit() int {
 		return audit.ExitNotFinished
 	case r.Malformed > 0 || r.Forged > 0:
 		return audit.ExitWrong
-	case r.Torn > 0:
+	case r.Torn > 0 || r.Cut > 0:
 		return audit.ExitCannotTell
 	}
 	return audit.ExitClean
@@ -270,7 +271,7 @@ func (r *run) End(in *audit.ScanInput, sum export.Summary) error {
 		room = ""
 	}
 	if sum.Cut != export.CutNone {
-		r.res.Torn++
+		r.res.Cut++
 	}
 	r.res.Sources++
 	return r.w.End(r.cursors[in.Index].Number, sum.Rows, sum.SHA256, sum.Cut, room)
