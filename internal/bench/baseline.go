@@ -25,11 +25,12 @@ const (
 	singly  = "singly"
 )
 
-// baselines are commands of this program that others are measured against. They
-// are processes of their own, like what they are compared with.
+// baselines are commands of this program: what others are measured against, and
+// what asks a store. They are processes of their own, like what is measured.
 var baselines = map[string]func(args []string, out io.Writer) error{
 	standIn: runStandIn,
 	singly:  runSingly,
+	ask:     runAsk,
 }
 
 func baselineFlags(name string, args []string) (path string, cores int, err error) {

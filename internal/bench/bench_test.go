@@ -386,7 +386,7 @@ func TestKeptCorpusIsUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, err := b.corpus(t.Context(), "board")
-	if err != nil || c.rows != 5 || c.offers != 3 || c.deals != 2 || c.signed != 4 {
+	if err != nil || c.rows != 5 || c.all != 7 || c.offers != 3 || c.deals != 2 || c.signed != 4 {
 		t.Errorf("%+v, %v", c, err)
 	}
 }

@@ -22,6 +22,7 @@ type corpus struct {
 	name   string
 	dir    string
 	rows   int64 // on the board
+	all    int64 // with those of deal rooms
 	offers int64
 	deals  int64 // contracts
 	signed int64 // rows whose signatures hold
@@ -63,13 +64,13 @@ func (c *corpus) readManifest() error {
 		return err
 	}
 	var m struct {
-		Stats struct{ BoardRows, Offers, Contracts int64 }
+		Stats struct{ Rows, BoardRows, Offers, Contracts int64 }
 		Rows  struct{ Authentic int64 }
 	}
 	if err := json.Unmarshal(b, &m); err != nil {
 		return fmt.Errorf("the manifest in %s: %w; remove the folder", c.dir, err)
 	}
-	c.rows, c.offers, c.deals, c.signed = m.Stats.BoardRows, m.Stats.Offers, m.Stats.Contracts, m.Rows.Authentic
+	c.rows, c.all, c.offers, c.deals, c.signed = m.Stats.BoardRows, m.Stats.Rows, m.Stats.Offers, m.Stats.Contracts, m.Rows.Authentic
 	return nil
 }
 
@@ -77,6 +78,12 @@ func (c *corpus) readManifest() error {
 func (b *bench) boardOf(ctx context.Context, rows int64, keys int) (*corpus, error) {
 	return b.corpus(ctx, fmt.Sprintf("board-%dkeys-%drows", keys, rows),
 		"--rows", fmt.Sprint(rows), "--keys", fmt.Sprint(keys), "--noise", "none", "--board-only")
+}
+
+// day is a day's board as a live venue has it.
+func (b *bench) day(ctx context.Context) (*corpus, error) {
+	return b.corpus(ctx, fmt.Sprintf("day-80000keys-%drows", b.rows*13/10),
+		"--rows", fmt.Sprint(b.rows*13/10), "--keys", "80000", "--noise", "live", "--board-only")
 }
 
 // verified audits a corpus once before anything is measured on it: the program

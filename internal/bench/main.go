@@ -27,7 +27,7 @@ import (
 
 // sections are the parts of the benchmark, in the order they run in. hostile
 // runs only when it is asked for.
-var sections = []string{"floor", "cores", "flat", "bad", "memory", "hostile"}
+var sections = []string{"floor", "cores", "flat", "bad", "memory", "store", "hostile"}
 
 // config is what the flags say.
 type config struct {
@@ -173,6 +173,7 @@ func run(ctx context.Context, c config, out io.Writer) (err error) {
 		{c.wants("flat"), b.flat},
 		{c.wants("bad"), b.bad},
 		{c.wants("memory"), b.memory},
+		{c.wants("store"), b.store},
 		{c.wants("hostile"), b.hostile},
 	} {
 		if !s.wanted {

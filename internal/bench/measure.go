@@ -97,6 +97,7 @@ func watchMemory(ctx context.Context, pid int, limit int64, stop func()) {
 type contender struct {
 	name   string
 	argv   []string
+	before func() error              // prepares each run, unmeasured, where set
 	repeat int                       // runs a round, of which the mean counts; 0 is 1
 	accept []int                     // exit codes besides 0 that mean that it did its work
 	check  func(stdout string) error // judges the first bytes of its output, where set
@@ -127,6 +128,11 @@ func (c *contender) run(ctx context.Context) (sample, error) {
 	seen := &head{limit: 4096}
 	if c.check != nil {
 		stdout = seen
+	}
+	if c.before != nil {
+		if err := c.before(); err != nil {
+			return sample{}, err
+		}
 	}
 	s, errs, err := measure(ctx, c.argv, stdout)
 	if err != nil {

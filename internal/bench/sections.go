@@ -246,8 +246,7 @@ func (b *bench) memory(ctx context.Context) error {
 		return err
 	}
 	boards = append(boards, entry{"the same contracts with chat", "the board's", noisy})
-	day, err := b.corpus(ctx, fmt.Sprintf("day-80000keys-%drows", b.rows*13/10),
-		"--rows", fmt.Sprint(b.rows*13/10), "--keys", "80000", "--noise", "live", "--board-only")
+	day, err := b.day(ctx)
 	if err != nil {
 		return err
 	}

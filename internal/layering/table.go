@@ -95,7 +95,7 @@ var Table = []Row{
 	},
 	{
 		Pkg: "internal/bench",
-		Own: []string{"protocol", "verify", "export"},
+		Own: []string{"protocol", "verify", "export", "store", api, control},
 	},
 	{
 		Pkg: "internal/layering",
