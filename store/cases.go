@@ -652,8 +652,6 @@ func (p *projector) resolve(t touch) error {
 		return err
 	case touchStatement:
 		return p.touchShare(t, keyState, t.id[:half])
-	case touchKey:
-		return p.touchShare(t, keyPoint, t.id[:])
 	case touchRow:
 		return p.touchBoardRow(t)
 	}
@@ -813,7 +811,7 @@ func (p *projector) contribute(no uint8, id protocol.ID, old, next *contractRec,
 	}
 	next.counts, next.locked, next.acceptAt = next.listed && acc.Counts, next.listed && acc.Locked, f.at
 	next.statement, next.payerKey, next.payeeKey, next.payer, next.payee = [half]byte{}, protocol.Point{}, protocol.Point{}, [8]byte{}, [8]byte{}
-	offer := rec0(old, acc)
+	offer := offerOf(old, acc)
 	if next.listed {
 		next.statement = statementKey(acc.Statement)
 		next.payerKey, next.payeeKey = acc.PayerKey, acc.PayeeKey
@@ -827,24 +825,24 @@ func (p *projector) contribute(no uint8, id protocol.ID, old, next *contractRec,
 	}
 	if was.listed != next.listed || was.statement != next.statement || wasClaimed != claimed {
 		if was.listed {
-			if err := p.shareOut(no, keyState, was.statement[:], id, wasClaimed, touchStatement, cause); err != nil {
+			if err := p.shareOut(no, keyState, was.statement[:], id, wasClaimed, cause); err != nil {
 				return err
 			}
 		}
 		if next.listed {
-			if err := p.shareIn(no, keyState, next.statement[:], id, claimed, touchStatement, cause); err != nil {
+			if err := p.shareIn(no, keyState, next.statement[:], id, claimed, cause); err != nil {
 				return err
 			}
 		}
 	}
 	if was.payerKey != next.payerKey || was.payeeKey != next.payeeKey {
 		for _, pk := range keysOf(&was) {
-			if err := p.shareOut(no, keyPoint, pk[:], id, false, touchKey, cause); err != nil {
+			if err := p.shareOut(no, keyPoint, pk[:], id, false, cause); err != nil {
 				return err
 			}
 		}
 		for _, pk := range keysOf(next) {
-			if err := p.shareIn(no, keyPoint, pk[:], id, false, touchKey, cause); err != nil {
+			if err := p.shareIn(no, keyPoint, pk[:], id, false, cause); err != nil {
 				return err
 			}
 		}
@@ -852,8 +850,9 @@ func (p *projector) contribute(no uint8, id protocol.ID, old, next *contractRec,
 	return nil
 }
 
-// rec0 is the offer that the contract belongs to.
-func rec0(old *contractRec, acc *fold.Accepted) protocol.ID {
+// offerOf is the offer that the contract belongs to: the one under which its
+// accept counts, where several rows name it.
+func offerOf(old *contractRec, acc *fold.Accepted) protocol.ID {
 	if acc.Listed && acc.Offer != (protocol.ID{}) {
 		return acc.Offer
 	}
@@ -1022,7 +1021,7 @@ func (p *projector) share(no uint8, kind byte, what []byte) (share, error) {
 	return readShare(v)
 }
 
-func (p *projector) shareIn(no uint8, kind byte, what []byte, id protocol.ID, claimed bool, tell touchKind, cause uint64) error {
+func (p *projector) shareIn(no uint8, kind byte, what []byte, id protocol.ID, claimed bool, cause uint64) error {
 	sh, err := p.share(no, kind, what)
 	if err != nil {
 		return err
@@ -1037,10 +1036,10 @@ func (p *projector) shareIn(no uint8, kind byte, what []byte, id protocol.ID, cl
 	} else if err := p.set(p.k.of(kind, no).bytes(what).bytes(id[:]).b, nil); err != nil {
 		return err
 	}
-	return p.putShare(no, kind, what, id, before, sh, tell, cause)
+	return p.putShare(no, kind, what, id, before, sh, cause)
 }
 
-func (p *projector) shareOut(no uint8, kind byte, what []byte, id protocol.ID, claimed bool, tell touchKind, cause uint64) error {
+func (p *projector) shareOut(no uint8, kind byte, what []byte, id protocol.ID, claimed bool, cause uint64) error {
 	sh, err := p.share(no, kind, what)
 	if err != nil || sh.count == 0 {
 		return err
@@ -1070,10 +1069,10 @@ func (p *projector) shareOut(no uint8, kind byte, what []byte, id protocol.ID, c
 	if err := p.w.idx.Delete(p.k.of(kind, no).bytes(what).bytes(gone[:]).b, nil); err != nil {
 		return err
 	}
-	return p.putShare(no, kind, what, id, before, sh, tell, cause)
+	return p.putShare(no, kind, what, id, before, sh, cause)
 }
 
-func (p *projector) putShare(no uint8, kind byte, what []byte, id protocol.ID, before, sh share, tell touchKind, cause uint64) error {
+func (p *projector) putShare(no uint8, kind byte, what []byte, id protocol.ID, before, sh share, cause uint64) error {
 	k := p.k.of(kind, no).bytes(what).b
 	if sh.count == 0 {
 		return p.w.idx.Delete(k, nil)
@@ -1140,7 +1139,7 @@ func (p *projector) statusKey(no uint8, id protocol.ID, rec *contractRec) []byte
 // where it does not.
 func (b *Brief) due() uint64 {
 	at := int64(-1)
-	switch b.outlookString() {
+	switch b.Outlook.String() {
 	case fold.AwaitingAccept:
 		at = b.ExpiresMs
 	case fold.OpenToLock, fold.Funded:
@@ -1151,8 +1150,6 @@ func (b *Brief) due() uint64 {
 	}
 	return uint64(at)
 }
-
-func (b *Brief) outlookString() string { return b.Outlook.String() }
 
 // conclude fills in the contract's record and writes what follows from it.
 func (p *projector) conclude(no uint8, id protocol.ID, rec, next *contractRec, c *fold.Contract, f *folded, cause uint64) error {

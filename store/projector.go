@@ -60,7 +60,6 @@ const (
 	touchNamed               // the contract or offer of this id
 	touchRoom                // all contracts whose id begins with these 8 bytes
 	touchStatement           // all contracts with this statement, by its key
-	touchKey                 // all contracts that name this payment key, by its hash
 	touchRow                 // the contracts that a row of the board bears on: generation, seq and position
 )
 
@@ -365,7 +364,7 @@ func (p *projector) boardRow(src *sourceRec, v *venue, r *fold.Row, i identity, 
 	}
 	if known && samePlace(have.at, at) && have.ts != r.Record.TsMs && have.from != i.from {
 		// The same record at the same place with another time: no row of its own.
-		return p.blame(v, have.at, boardTime)
+		return p.flagRow(v, have.at, boardTime)
 	}
 	if known && (class == verify.Authentic || class == verify.Repaired) {
 		if have.at.less(at) {
@@ -493,8 +492,6 @@ func (p *projector) flagRow(v *venue, at place, flag uint8) error {
 	}
 	return err
 }
-
-func (p *projector) blame(v *venue, at place, flag uint8) error { return p.flagRow(v, at, flag) }
 
 func (p *projector) touchPlace(venue uint8, at place) {
 	var id [24]byte

@@ -82,7 +82,7 @@ func (s *Store) replay(ctx context.Context, from *Store, progress func(done, tot
 	defer w.Close()
 	w.replaying = from
 	s.state.log = 0
-	w.begin2()
+	w.rewind()
 	it, err := from.db.NewIter(&pebble.IterOptions{LowerBound: []byte{keyLog}, UpperBound: []byte{keyLog + 1}})
 	if err != nil {
 		return from.explain(err)
@@ -119,8 +119,8 @@ func (s *Store) replay(ctx context.Context, from *Store, progress func(done, tot
 	return nil
 }
 
-// begin2 is begin for a replay, which begins before the first entry.
-func (w *Writer) begin2() {
+// rewind begins before the first entry of the log, as a replay does.
+func (w *Writer) rewind() {
 	w.log.Close()
 	w.idx.Close()
 	w.begin()

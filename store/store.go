@@ -54,7 +54,6 @@ type Options struct {
 	Fatal func(error)
 }
 
-// Venue names a message board in the store.
 var venueAlias = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
 
 // ValidVenue reports whether a venue alias is well formed: 1 to 32 of a-z, 0-9
