@@ -12,7 +12,11 @@ type venue struct {
 	alias    string
 	clock    int64 // the greatest time of a row that counts, Unix ms
 	hasClock bool
+	heard    int64 // how far the clock has come by other means, Unix ms; 0: nothing was heard
+	settings Settings
 	funnel   Funnel
+	coverage [len(coverageCodes)]int64 // by code: how often it happened
+	lost     int64                     // rows
 
 	// The board: its places in order of generation and seq.
 	any      bool
@@ -41,17 +45,49 @@ type Funnel struct {
 	Contracts int64    // accepts from which a contract id derives, and those whose offer is not in sight
 	ByStatus  [7]int64 // contracts by protocol.Status; none: the offer is not in sight
 	Receipted int64    // contracts with a receipt that counts
+
+	// Contracts by what was concluded of them, by the codes of the store and of
+	// fold; 0 where the offer is not in sight.
+	ByOutlook  [len(outlookCodes)]int64
+	ByBinding  [3]int64
+	ByEvidence [4]int64
+	Chosen     int64
+}
+
+// count adds a contract's conclusions n times.
+func (f *Funnel) count(b *Brief, n int64) {
+	f.ByStatus[b.Status] += n
+	f.Receipted += n * receipted(b)
+	f.ByOutlook[b.Outlook] += n
+	f.ByBinding[b.Binding] += n
+	f.ByEvidence[b.Evidence] += n
+	if b.Chosen {
+		f.Chosen += n
+	}
+}
+
+// counts are all that a funnel counts, in the order in which they are kept.
+func (f *Funnel) counts() (list []*int64) {
+	list = append(list, &f.Offers, &f.Bound, &f.Contracts, &f.Receipted, &f.Chosen)
+	for _, by := range [...][]int64{f.ByStatus[:], f.ByOutlook[:], f.ByBinding[:], f.ByEvidence[:]} {
+		for i := range by {
+			list = append(list, &by[i])
+		}
+	}
+	return list
 }
 
 func (v *venue) append(dst []byte) []byte {
 	dst = appendBytes(dst, v.alias)
 	dst = appendBool(dst, v.hasClock)
-	dst = binary.AppendVarint(dst, v.clock)
-	f := &v.funnel
-	for _, n := range [...]int64{f.Offers, f.Bound, f.Contracts, f.Receipted} {
+	for _, n := range [...]int64{v.clock, v.heard, v.settings.GraceMs, v.settings.WarnMs} {
 		dst = binary.AppendVarint(dst, n)
 	}
-	for _, n := range f.ByStatus {
+	for _, n := range v.funnel.counts() {
+		dst = binary.AppendVarint(dst, *n)
+	}
+	dst = binary.AppendVarint(dst, v.lost)
+	for _, n := range v.coverage[1:] {
 		dst = binary.AppendVarint(dst, n)
 	}
 	dst = appendBool(appendBool(dst, v.any), v.unfilled)
@@ -61,10 +97,13 @@ func (v *venue) append(dst []byte) []byte {
 func readVenue(no uint8, b []byte) (*venue, error) {
 	d := dec{b: b}
 	v := &venue{no: no, alias: d.string(), hasClock: d.byte() != 0, clock: d.int()}
-	f := &v.funnel
-	f.Offers, f.Bound, f.Contracts, f.Receipted = d.int(), d.int(), d.int(), d.int()
-	for i := range f.ByStatus {
-		f.ByStatus[i] = d.int()
+	v.heard, v.settings.GraceMs, v.settings.WarnMs = d.int(), d.int(), d.int()
+	for _, n := range v.funnel.counts() {
+		*n = d.int()
+	}
+	v.lost = d.int()
+	for i := range v.coverage[1:] {
+		v.coverage[i+1] = d.int()
 	}
 	v.any, v.unfilled = d.byte() != 0, d.byte() != 0
 	v.first, v.last = d.place(), d.place()

@@ -468,7 +468,7 @@ func (c *caseFolder) context(v view, no uint8, id protocol.ID, f *folded) error 
 	ven := v.venueOf(no)
 	ctx := &f.ctx
 	if ven.hasClock {
-		clock := ven.clock
+		clock := ven.concludes()
 		ctx.ClockMs = &clock
 	}
 	if v.ruleset().OfferRoom {
@@ -605,10 +605,11 @@ func (p *projector) fold() error {
 		return err
 	}
 	for _, v := range p.w.s.venues {
-		if err := p.outlooks(v); err != nil {
+		if err := errors.Join(p.outlooks(v), p.warnings(v)); err != nil {
 			return err
 		}
 	}
+	clear(p.told)
 	if err := p.drain(); err != nil {
 		return err
 	}
@@ -697,9 +698,10 @@ func (p *projector) outlooks(v *venue) error {
 		return nil
 	}
 	var due []protocol.ID
+	now := v.concludes()
 	for st := protocol.Proposed; st <= protocol.Locked; st++ {
 		from := slices.Clone(p.k.of(keyStatus, v.no).byte(byte(st)).b)
-		to := slices.Clone(p.k.u64(uint64(v.clock) + 1).b)
+		to := slices.Clone(p.k.u64(uint64(max(now, 0)) + 1).b)
 		err := p.w.scanRange(from, to, func(k, _ []byte) (bool, error) {
 			due = append(due, protocol.ID(k[3+8:]))
 			return true, nil
@@ -717,7 +719,7 @@ func (p *projector) outlooks(v *venue) error {
 			continue
 		}
 		next := *rec
-		next.sum.Outlook = outlookCode(fold.OutlookAt(rec.sum.Status, rec.sum.ExpiresMs, rec.sum.RefundAfterMs, &v.clock).Code)
+		next.sum.Outlook = outlookCode(fold.OutlookAt(rec.sum.Status, rec.sum.ExpiresMs, rec.sum.RefundAfterMs, &now).Code)
 		if next.sum.Outlook == rec.sum.Outlook {
 			continue // the window has folded it
 		}
@@ -778,6 +780,7 @@ func (p *projector) refold(no uint8, id protocol.ID, cause uint64) error {
 		return p.unlist(no, id, rec, &next)
 	}
 	brief(out, &next.sum)
+	p.newSteps(p.venue(no), out)
 	return p.conclude(no, id, rec, &next, out, &f, cause)
 }
 
@@ -1099,7 +1102,7 @@ func (p *projector) unlist(no uint8, id protocol.ID, rec, next *contractRec) err
 	if rec.folded {
 		v := p.venue(no)
 		v.funnel.Contracts--
-		v.funnel.ByStatus[rec.sum.Status]--
+		v.funnel.count(&rec.sum, -1)
 		if err := p.unindex(no, id, rec); err != nil {
 			return err
 		}
@@ -1187,11 +1190,13 @@ func (p *projector) write(no uint8, id protocol.ID, rec, next *contractRec, caus
 	if !rec.folded {
 		v.funnel.Contracts++
 	} else {
-		v.funnel.ByStatus[rec.sum.Status]--
-		v.funnel.Receipted -= receipted(&rec.sum)
+		v.funnel.count(&rec.sum, -1)
 	}
-	v.funnel.ByStatus[next.sum.Status]++
-	v.funnel.Receipted += receipted(&next.sum)
+	v.funnel.count(&next.sum, 1)
+	next.warned = next.warned && next.sum.Status == protocol.Locked
+	if next.sum.Status == protocol.Locked && !next.warned {
+		p.locks = append(p.locks, lockDue{no, uint64(max(next.sum.RefundAfterMs, 0)), id})
+	}
 	events := p.tell(no, id, rec, next, cause)
 	if len(events) > 0 {
 		changed = true
@@ -1219,6 +1224,7 @@ func (p *projector) write(no uint8, id protocol.ID, rec, next *contractRec, caus
 		}
 	}
 	p.putContract(no, id, next)
+	p.w.changed(v, id, next)
 	// Its value changes with the accept's place, of which rec knows already.
 	if !rec.folded || rec.sum.Status != next.sum.Status || rec.sum.due() != next.sum.due() ||
 		!next.listed || !rec.listed || rec.acceptAt != next.acceptAt {

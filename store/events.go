@@ -13,17 +13,19 @@ type EventKind uint8
 
 // The kinds of events.
 const (
-	EventOpened   EventKind = 1 // a contract came into sight, with all that is said of it
-	EventStatus   EventKind = 2 // a counted step moved the status
-	EventOutlook  EventKind = 3 // the venue's clock, or the status, changed the outlook
-	EventBinding  EventKind = 4 // bound or superseded, chosen or not
-	EventEvidence EventKind = 5 // how far the rows can be trusted, and what that amounts to
-	EventFinding  EventKind = 6 // findings came or went
-	EventReceipt  EventKind = 7 // a receipt was accepted
-	EventRevised  EventKind = 8 // a step that was told before does not stand any more
+	EventOpened   EventKind = 1  // a contract came into sight, with all that is said of it
+	EventStatus   EventKind = 2  // a counted step moved the status
+	EventOutlook  EventKind = 3  // the venue's clock, or the status, changed the outlook
+	EventBinding  EventKind = 4  // bound or superseded, chosen or not
+	EventEvidence EventKind = 5  // how far the rows can be trusted, and what that amounts to
+	EventFinding  EventKind = 6  // findings came or went
+	EventReceipt  EventKind = 7  // a receipt was accepted
+	EventRevised  EventKind = 8  // a step that was told before does not stand any more
+	EventDeadline EventKind = 9  // a lock nears its refund deadline without a reveal
+	EventCoverage EventKind = 10 // rows of a room were lost, or the room is not what it was; it is about no contract
 )
 
-var eventKinds = [...]string{"", "opened", "status", "outlook", "binding", "evidence", "finding", "receipt", "revised"}
+var eventKinds = [...]string{"", "opened", "status", "outlook", "binding", "evidence", "finding", "receipt", "revised", "deadline", "coverage"}
 
 // String returns the kind's word.
 func (k EventKind) String() string {
@@ -33,7 +35,8 @@ func (k EventKind) String() string {
 	return ""
 }
 
-// Event is one change of what the store concludes about a contract.
+// Event is one change of what the store concludes about a contract, or
+// something that happened to a room.
 type Event struct {
 	Number   uint64 // from 1, without gaps
 	Kind     EventKind
@@ -47,6 +50,10 @@ type Event struct {
 	// Added and Removed have a bit for each finding code, of EventFinding and
 	// EventOpened.
 	Added, Removed uint64
+
+	DeadlineMs int64        // of EventDeadline, Unix ms
+	ClockMs    int64        // of EventDeadline: the venue's clock then, by rows and by other means
+	Coverage   CoverageCode // of EventCoverage; its cause says more, see Reader.CoverageAt
 
 	raw []byte
 }
@@ -126,6 +133,13 @@ func (e *Event) append(dst []byte, venue uint8) []byte {
 		dst = binary.AppendUvarint(dst, e.Added)
 		dst = binary.AppendUvarint(dst, e.Removed)
 	}
+	switch e.Kind {
+	case EventDeadline:
+		dst = binary.AppendVarint(dst, e.DeadlineMs)
+		dst = binary.AppendVarint(dst, e.ClockMs)
+	case EventCoverage:
+		dst = append(dst, byte(e.Coverage))
+	}
 	return dst
 }
 
@@ -141,6 +155,12 @@ func readEvent(b []byte) (e Event, venue uint8, err error) {
 	e.Is = d.conclusion(e.Kind)
 	if e.Kind == EventOpened || e.Kind == EventFinding {
 		e.Added, e.Removed = d.uint(), d.uint()
+	}
+	switch e.Kind {
+	case EventDeadline:
+		e.DeadlineMs, e.ClockMs = d.int(), d.int()
+	case EventCoverage:
+		e.Coverage = CoverageCode(d.byte())
 	}
 	return e, venue, d.err
 }

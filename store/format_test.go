@@ -191,11 +191,22 @@ func (p *onPage) entry() {
 	case 8:
 		p.text("rules")
 	case 9:
+		p.uvarints("source")
 		p.room()
+		p.u8s("code")
 		p.uvarints("gen", "from", "to")
-		p.text("why")
+		p.varints("time")
+		p.text("evidence")
 	case 10:
 		p.varints("time")
+	case 11:
+		p.uvarints("source")
+		p.varints("time")
+		p.uvarints("gen", "first", "last", "rows", "bytes")
+		p.hex("sha256", 32)
+		p.text("request")
+	case 12:
+		p.varints("grace", "warn")
 	default:
 		panic("no entry")
 	}
@@ -216,7 +227,20 @@ func (p *onPage) meta(name string) {
 	case strings.HasPrefix(name, "venue/"):
 		p.text("alias")
 		p.bool("hasClock")
-		p.varints("clock", "offers", "bound", "contracts", "receipted", "none", "proposed", "accepted", "locked", "claimed", "refunded", "cancelled")
+		p.varints("clock", "heard", "grace", "warn")
+		p.varints("offers", "bound", "contracts", "receipted", "chosen", "none", "proposed", "accepted", "locked", "claimed", "refunded", "cancelled")
+		for _, by := range []struct {
+			name string
+			n    int
+		}{{"outlook", 10}, {"binding", 3}, {"evidence", 4}} {
+			for i := range by.n {
+				p.varints(fmt.Sprintf("%s%d", by.name, i))
+			}
+		}
+		p.varints("lost")
+		for c := 1; c <= 9; c++ {
+			p.varints(fmt.Sprintf("coverage%d", c))
+		}
 		p.bool("any")
 		p.bool("unfilled")
 		p.place("first")
@@ -254,6 +278,12 @@ func (p *onPage) event() {
 	if kind == 1 || kind == 6 {
 		p.uvarints("came", "went")
 	}
+	switch kind {
+	case 9:
+		p.varints("deadline", "clock")
+	case 10:
+		p.u8s("code")
+	}
 }
 
 func (p *onPage) contract() {
@@ -274,6 +304,7 @@ func (p *onPage) contract() {
 		p.hex("payee", 8)
 	}
 	p.u8s("status", "evidence", "settlement", "verdict", "binding", "other", "lock", "outlook")
+	p.bool("warned")
 	p.varints("expires", "+claimBy", "+refundAfter")
 	p.uvarints("findings")
 	for range p.u() {
@@ -428,6 +459,13 @@ func decodeByPage(k, v []byte) (line string, err error) {
 	case 'U':
 		roomKey()
 		val.uvarints("bytes")
+	case 'N':
+		roomKey()
+		key.u64("pos")
+		val.u8s("code")
+	case 'T':
+		roomKey()
+		val.u32("source")
 	default:
 		panic("no kind of key")
 	}
@@ -475,6 +513,33 @@ func (f *formatFeed) source(venue, path string, room *testkit.Room, rows []*test
 		f.ok(f.w.Add(cur.Number, &row))
 	}
 	f.ok(f.w.End(cur.Number, int64(len(rows)), fmt.Sprintf("%064x", cur.Number), cut, room.Name))
+}
+
+// tail follows a deal room as a watcher does, until the lock in it is warned
+// about.
+func (f *formatFeed) tail(d *testkit.Deal, at int64) {
+	f.t.Helper()
+	f.ok(f.w.Set("file", Settings{GraceMs: 60_000, WarnMs: 600_000}))
+	room := d.NewRoom()
+	room.Post(d.Payer, at+100_000, d.Lock())
+	for _, name := range []string{room.Name, "hall"} {
+		cur, err := f.w.Follow(Source{Venue: "file", Path: "https://venue.example/r/" + name, Room: name, Size: -1, TimeMs: testkit.Epoch})
+		f.ok(err)
+		f.ok(f.w.Cover(cur.Number, Coverage{Code: LostOverwritten, Room: name, Generation: 1, From: 7, To: 8, TsMs: at, Evidence: "the first row is 9"}))
+		if name == "hall" {
+			f.ok(f.w.End(cur.Number, 0, strings.Repeat("0", 64), export.CutNone, name))
+			continue
+		}
+		f.ok(f.w.Fetch(cur.Number, Fetch{TimeMs: at, Generation: 1, First: 1, Last: 1, Rows: 1, Bytes: 400, SHA256: [32]byte{7}, Request: "/r/" + name + "?since=0"}))
+		row := Row{Raw: testkit.AppendRow(nil, &room.Rows[0].Record, 0), RoomFrom: export.RoomFromPage}
+		row.Record = room.Rows[0].Record
+		row.Record.Room, row.Record.Generation = name, 1
+		f.judge(&row)
+		f.ok(f.w.Add(cur.Number, &row))
+	}
+	f.ok(f.w.Tick())
+	f.ok(f.w.Clock("file", d.Offer.RefundAfterMs-300_000))
+	f.ok(f.w.Tick())
 }
 
 func (f *formatFeed) judge(row *Row) {
@@ -550,6 +615,7 @@ func formatStore(t *testing.T) map[string]string {
 	f.ok(err)
 	f.ok(w.State(cur.Number, []byte(`{"Room":""}`)))
 	f.ok(w.Tick())
+	f.tail(point, at)
 	f.ok(errors.Join(w.Close(), s.Close()))
 
 	content := map[string]string{}
@@ -561,10 +627,7 @@ func formatStore(t *testing.T) map[string]string {
 		content[string(it.Key())] = string(it.Value())
 	}
 	f.ok(errors.Join(it.Error(), it.Close(), db.Close()))
-	// No command writes these yet.
 	for _, e := range []entry{
-		{kind: entryLoss, venue: 1, room: protocol.BoardRoom, gen: 1, seq: 7, to: 8, word: "gone"},
-		{kind: entryClock, venue: 1, ms: testkit.Epoch},
 		{kind: entryRow, venue: 1, room: "hall", flags: rowNoBytes, class: verify.Unsigned, raw: noBytes([]byte("row"), &fold.Row{})},
 	} {
 		content[string(logKey(nil, uint64(len(content))+1000))] = string(e.append(nil))
@@ -596,7 +659,7 @@ func TestFormat(t *testing.T) {
 			t.Errorf("no key of kind %s", c)
 		}
 	}
-	for k := byte(1); k <= 10; k++ {
+	for k := byte(1); k <= 12; k++ {
 		if !entries[k] {
 			t.Errorf("no log entry of kind %d", k)
 		}

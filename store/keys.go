@@ -35,12 +35,14 @@ const (
 	keyParty    = 'D' // did:key's hash, contract: the role
 	keyEvent    = 'E' // number: the events from this one on, see eventChunk
 	keyUnusable = 'U' // room: bytes kept of rows that cannot be used
+	keyCoverage = 'N' // room, position: what happened to the room beside its rows
+	keyTail     = 'T' // room: the source that follows it
 )
 
 // derived are the kinds that a rebuild throws away.
 var derived = []byte{
 	keyIdentity, keyBoard, keyRange, keyLack, keyRoom, keyRow, keyLeans, keyNamed, keyFrame, keyOffer, keyContract,
-	keyAccept, keyOffered, keyLocked, keyState, keyPoint, keySecret, keyStatus, keyParty, keyEvent, keyUnusable,
+	keyAccept, keyOffered, keyLocked, keyState, keyPoint, keySecret, keyStatus, keyParty, keyEvent, keyUnusable, keyCoverage,
 }
 
 // key builds keys in a reused buffer.

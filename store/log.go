@@ -16,16 +16,18 @@ import (
 type entryKind uint8
 
 const (
-	entryRow    entryKind = 1  // a usable row: the first sighting of its record, or one that differs
-	entrySame   entryKind = 2  // the same record at the same place again, byte for byte
-	entryBad    entryKind = 3  // a row that cannot be parsed
-	entryRoom   entryKind = 4  // a room in sight, perhaps with how far it reaches
-	entrySource entryKind = 5  // a source begins
-	entryEnd    entryKind = 6  // a source ends
-	entryTick   entryKind = 7  // a window ends: what it touches is folded
-	entryRules  entryKind = 8  // the rules in force from here on
-	entryLoss   entryKind = 9  // rows known to be lost
-	entryClock  entryKind = 10 // the venue's clock, by other means than a row
+	entryRow      entryKind = 1  // a usable row: the first sighting of its record, or one that differs
+	entrySame     entryKind = 2  // the same record at the same place again, byte for byte
+	entryBad      entryKind = 3  // a row that cannot be parsed
+	entryRoom     entryKind = 4  // a room in sight, perhaps with how far it reaches
+	entrySource   entryKind = 5  // a source begins
+	entryEnd      entryKind = 6  // a source ends
+	entryTick     entryKind = 7  // a window ends: what it touches is folded
+	entryRules    entryKind = 8  // the rules in force from here on
+	entryCoverage entryKind = 9  // what happened to a room beside its rows
+	entryClock    entryKind = 10 // the venue's clock, by other means than a row
+	entryFetch    entryKind = 11 // a reply, whose rows follow
+	entrySettings entryKind = 12 // how a venue is concluded about from here on
 )
 
 // Where says where in a source a row stood.
@@ -68,14 +70,17 @@ type entry struct {
 	detail        string
 	size          int64 // the row's length where raw is shorter
 
-	// entryRoom, entryLoss, entryClock, entryEnd, entrySource, entryRules
+	// the other kinds
 	seq    uint64
 	to     uint64
 	ms     int64
-	word   string // rules, reason of a loss, path
+	word   string // rules, evidence, request
 	digest [32]byte
 	cut    export.Cut
 	rows   int64
+
+	coverage CoverageCode
+	settings Settings
 }
 
 func appendRoom(dst []byte, name string) []byte {
@@ -159,14 +164,28 @@ func (e *entry) append(dst []byte) []byte {
 		dst = appendRoom(dst, e.room)
 	case entryRules:
 		dst = appendBytes(dst, e.word)
-	case entryLoss:
+	case entryCoverage:
+		dst = binary.AppendUvarint(dst, uint64(e.where.Source))
 		dst = appendRoom(dst, e.room)
+		dst = append(dst, byte(e.coverage))
 		dst = binary.AppendUvarint(dst, e.gen)
 		dst = binary.AppendUvarint(dst, e.seq)
 		dst = binary.AppendUvarint(dst, e.to)
+		dst = binary.AppendVarint(dst, e.ms)
 		dst = appendBytes(dst, e.word)
 	case entryClock:
 		dst = binary.AppendVarint(dst, e.ms)
+	case entryFetch:
+		dst = binary.AppendUvarint(dst, uint64(e.where.Source))
+		dst = binary.AppendVarint(dst, e.ms)
+		for _, n := range [...]uint64{e.gen, e.seq, e.to, uint64(e.rows), uint64(e.size)} {
+			dst = binary.AppendUvarint(dst, n)
+		}
+		dst = append(dst, e.digest[:]...)
+		dst = appendBytes(dst, e.word)
+	case entrySettings:
+		dst = binary.AppendVarint(dst, e.settings.GraceMs)
+		dst = binary.AppendVarint(dst, e.settings.WarnMs)
 	}
 	return dst
 }
@@ -197,10 +216,17 @@ func readEntry(b []byte) (e entry, err error) {
 	case entryTick:
 	case entryRules:
 		e.word = d.string()
-	case entryLoss:
-		e.room, e.gen, e.seq, e.to, e.word = d.room(), d.uint(), d.uint(), d.uint(), d.string()
+	case entryCoverage:
+		e.where.Source, e.room, e.coverage = uint32(d.uint()), d.room(), CoverageCode(d.byte())
+		e.gen, e.seq, e.to, e.ms, e.word = d.uint(), d.uint(), d.uint(), d.int(), d.string()
 	case entryClock:
 		e.ms = d.int()
+	case entryFetch:
+		e.where.Source, e.ms = uint32(d.uint()), d.int()
+		e.gen, e.seq, e.to, e.rows, e.size = d.uint(), d.uint(), d.uint(), int64(d.uint()), int64(d.uint())
+		e.digest, e.word = d.id(), d.string()
+	case entrySettings:
+		e.settings.GraceMs, e.settings.WarnMs = d.int(), d.int()
 	default:
 		return e, fmt.Errorf("an entry of unknown kind %d", e.kind)
 	}

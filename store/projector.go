@@ -34,6 +34,10 @@ type projector struct {
 	// The end of the board, where rows come in order: facts of a late row are
 	// found again from the rows around it.
 	tails map[uint8]*tail
+
+	warned map[uint8]uint64 // by venue: locks that were due up to here are told of, Unix ms
+	locks  []lockDue        // that the open window wrote
+	told   map[toldStep]bool
 }
 
 // roomOfContract is the beginning of the ids of the contracts that share a deal
@@ -73,7 +77,7 @@ type tail struct {
 
 func newProjector(w *Writer) *projector {
 	return &projector{
-		w: w, rows: *newRowReader(w.s.rules), touched: map[touch]bool{}, tails: map[uint8]*tail{},
+		w: w, rows: *newRowReader(w.s.rules), touched: map[touch]bool{}, tails: map[uint8]*tail{}, warned: map[uint8]uint64{}, told: map[toldStep]bool{},
 		cache: newCache(), fresh: map[roomOfContract][]protocol.ID{}, cases: caseFolder{x: fold.NewExcerpt(fold.Options{Rules: w.s.rules})},
 	}
 }

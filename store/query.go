@@ -230,11 +230,13 @@ const (
 	RecordEnd       = RecordKind(entryEnd)
 	RecordTick      = RecordKind(entryTick)
 	RecordRules     = RecordKind(entryRules)
-	RecordLoss      = RecordKind(entryLoss)
+	RecordCoverage  = RecordKind(entryCoverage)
 	RecordClock     = RecordKind(entryClock)
+	RecordFetch     = RecordKind(entryFetch)
+	RecordSettings  = RecordKind(entrySettings)
 )
 
-var recordKinds = [...]string{"", "row", "sighting", "malformed", "room", "source", "end", "tick", "rules", "loss", "clock"}
+var recordKinds = [...]string{"", "row", "sighting", "malformed", "room", "source", "end", "tick", "rules", "coverage", "clock", "fetch", "settings"}
 
 // String returns the kind's word.
 func (k RecordKind) String() string {
@@ -317,7 +319,7 @@ func (r *Reader) record(pos uint64, e *entry) (Record, error) {
 		rec.Size = max(rec.Size, int64(len(e.raw)))
 		return rec, nil
 	case entryRow:
-	case entryClock:
+	case entryClock, entryCoverage:
 		rec.TsMs = e.ms
 		return rec, nil
 	default:
@@ -661,7 +663,7 @@ func (r *Reader) offerStatus(v *venue, at place, o *protocol.Offer, rec *offerRe
 		return 0, err
 	case cancelled:
 		return OfferCancelled, nil
-	case v.hasClock && v.clock >= o.ExpiresMs:
+	case v.hasClock && v.concludes() >= o.ExpiresMs:
 		return OfferExpired, nil
 	}
 	return OfferProposed, nil
@@ -863,9 +865,14 @@ type Status struct {
 
 // VenueStatus is what a store holds of one venue.
 type VenueStatus struct {
-	Alias   string
-	ClockMs *int64
-	Funnel  Funnel
+	Alias    string
+	ClockMs  *int64
+	Settings Settings
+	Funnel   Funnel
+	// Coverage counts what happened to rooms beside their rows, and LostRows the
+	// rows that are known to be lost.
+	Coverage map[CoverageCode]int64
+	LostRows int64
 
 	AnyBoard              bool
 	FirstGen, FirstSeq    uint64 // of the board's rows in sight
@@ -906,7 +913,12 @@ func (r *Reader) Status() (*Status, error) {
 func (r *Reader) venueStatus(v *venue) (VenueStatus, error) {
 	s := VenueStatus{
 		Alias: v.alias, Funnel: v.funnel, AnyBoard: v.any, FirstGen: v.first.gen, FirstSeq: v.first.seq,
-		LastGen: v.last.gen, LastSeq: v.last.seq,
+		LastGen: v.last.gen, LastSeq: v.last.seq, Settings: v.settings, LostRows: v.lost, Coverage: map[CoverageCode]int64{},
+	}
+	for _, c := range CoverageCodes() {
+		if n := v.coverage[c]; n > 0 {
+			s.Coverage[c] = n
+		}
 	}
 	if v.hasClock {
 		s.ClockMs = &v.clock

@@ -218,7 +218,8 @@ func (r *Reader) Contracts(f Filter) ([]Item, error) {
 func (r *Reader) clockOutlook(i *Item) {
 	v := r.venues[i.no-1]
 	if v.hasClock && i.Status != protocol.StatusNone {
-		i.Outlook = outlookCode(fold.OutlookAt(i.Status, i.ExpiresMs, i.RefundAfterMs, &v.clock).Code)
+		now := v.concludes()
+		i.Outlook = outlookCode(fold.OutlookAt(i.Status, i.ExpiresMs, i.RefundAfterMs, &now).Code)
 	}
 }
 

@@ -170,7 +170,7 @@ func (p *player) play(b []byte) error {
 	case entryRules:
 		return nil
 	}
-	if e.kind == entryClock || e.kind == entryLoss {
+	if e.kind == entryClock || e.kind == entrySettings {
 		return w.p.other(&e, pos)
 	}
 	rec, err := w.source(e.where.Source)
@@ -212,6 +212,8 @@ func (p *player) play(b []byte) error {
 		return w.p.room(rec, e.room, e.gen, e.seq)
 	case entryEnd:
 		return w.ended(rec, &e)
+	case entryCoverage:
+		return w.p.cover(rec, &e, pos)
 	}
 	return nil
 }
@@ -388,14 +390,4 @@ func (s *Store) copyKind(from *Store, kind byte) error {
 		}
 	}
 	return s.explain(errors.Join(it.Error(), it.Close(), b.Commit(pebble.NoSync), b.Close()))
-}
-
-// other takes in an entry of no source.
-func (p *projector) other(e *entry, pos uint64) error {
-	if e.kind == entryClock && e.venue != 0 {
-		if v := p.venue(e.venue); !v.hasClock || e.ms > v.clock {
-			v.clock, v.hasClock = e.ms, true
-		}
-	}
-	return nil
 }

@@ -186,6 +186,7 @@ type contractRec struct {
 	payeeKey  protocol.Point
 	payer     [8]byte // the first eight bytes of the sha256 of the did:keys
 	payee     [8]byte
+	warned    bool // its refund deadline was told to be near
 
 	sum Brief
 }
@@ -311,6 +312,7 @@ func (c *contractRec) append(dst []byte) []byte {
 	}
 	s := &c.sum
 	dst = append(dst, byte(s.Status), byte(s.Evidence), byte(s.Settlement), byte(s.Verdict), byte(s.Binding), byte(s.Shadow), byte(s.Lock), byte(s.Outlook))
+	dst = appendBool(dst, c.warned)
 	dst = binary.AppendVarint(dst, s.ExpiresMs)
 	dst = binary.AppendVarint(dst, s.ClaimByMs-s.ExpiresMs)
 	dst = binary.AppendVarint(dst, s.RefundAfterMs-s.ExpiresMs)
@@ -345,6 +347,7 @@ func readContractRec(b []byte) (c contractRec, err error) {
 	s.Status, s.Evidence, s.Settlement = protocol.Status(d.byte()), fold.EvidenceAxis(d.byte()), fold.Settlement(d.byte())
 	s.Verdict, s.Binding, s.Shadow = fold.Verdict(d.byte()), fold.Binding(d.byte()), protocol.Status(d.byte())
 	s.Lock, s.Outlook = protocol.LockKind(d.byte()), OutlookCode(d.byte())
+	c.warned = d.byte() != 0
 	s.ExpiresMs = d.int()
 	s.ClaimByMs, s.RefundAfterMs = s.ExpiresMs+d.int(), s.ExpiresMs+d.int()
 	s.Findings = d.uint()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -78,6 +79,8 @@ type Writer struct {
 	dirty   map[uint32]bool
 	added   WindowCounts
 	failed  error
+
+	listener Listener
 
 	lists     *pebble.Iterator // over the lists that no fold changes, while the window is folded
 	replaying *Store           // the log is that store's: only what follows from it is written
@@ -462,6 +465,9 @@ func (w *Writer) End(source uint32, rows int64, sha256 string, cut export.Cut, r
 }
 
 func (w *Writer) ended(rec *sourceRec, e *entry) error {
+	if err := w.unfollow(rec, e.where.Source); err != nil {
+		return err
+	}
 	rec.done, rec.digest, rec.cut, rec.state = true, e.digest, byte(e.cut), nil
 	w.dirty[e.where.Source] = true
 	if e.cut != export.CutNone {
@@ -512,6 +518,8 @@ func (w *Writer) tick() error {
 		return err
 	}
 	w.s.state.ticks++
+	info := WindowInfo{Entries: len(w.window)}
+	begun := time.Now()
 	err := w.p.fold()
 	if w.lists != nil {
 		err = errors.Join(err, w.lists.Close())
@@ -527,14 +535,20 @@ func (w *Writer) tick() error {
 	if err := w.log.Apply(w.idx, nil); err != nil {
 		return w.s.explain(err)
 	}
+	folded := time.Now()
 	if err := w.log.Commit(pebble.Sync); err != nil {
 		return w.s.explain(err)
 	}
+	committed := time.Now()
 	if err := w.s.acknowledge(); err != nil {
 		return err
 	}
 	if err := errors.Join(w.log.Close(), w.idx.Close()); err != nil {
 		return w.s.explain(err)
+	}
+	if w.listener.Window != nil {
+		info.Folding, info.Commit, info.Mark = folded.Sub(begun), committed.Sub(folded), time.Since(committed)
+		w.listener.Window(info)
 	}
 	w.begin()
 	return nil
@@ -563,12 +577,14 @@ func (w *Writer) flushMeta() error {
 		if err := w.idx.Set(sourceKey(nil, n), w.val, nil); err != nil {
 			return err
 		}
-		if rec.done {
+		if rec.done && rec.digest != ([32]byte{}) {
 			k := rec.digestKey(rec.digest)
 			size := binary.BigEndian.AppendUint64([]byte{keySize, rec.venueNo}, uint64(rec.Size))
 			if err := errors.Join(w.idx.Set(k, binary.BigEndian.AppendUint32(nil, n), nil), w.idx.Set(size, nil, nil)); err != nil {
 				return err
 			}
+		}
+		if rec.done {
 			delete(w.sources, n)
 		}
 	}
