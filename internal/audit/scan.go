@@ -340,7 +340,7 @@ func (s *scan) flush(in *ScanInput) error {
 func (s *scan) judged(in *ScanInput, raw *export.RawRow, index int64, it *item) error {
 	if it.malformed == protocol.ReasonNone || it.hidden {
 		in.state.Search = it.search
-		s.settle(&in.state, &it.row)
+		s.fixer.settle(&in.state, &it.row)
 	}
 	it.row.Source = in.Index
 	s.rows = append(s.rows, Judged{
@@ -351,26 +351,4 @@ func (s *scan) judged(in *ScanInput, raw *export.RawRow, index int64, it *item) 
 		return nil
 	}
 	return s.flush(in)
-}
-
-// settle adds a row's share to the budget of its input, and looks for the
-// likely cause of a failed signature as far as that goes. It does so in the
-// order of the rows, so that a row owes nothing to those behind it.
-func (s *scan) settle(state *State, row *fold.Row) {
-	switch {
-	case row.Verify.Class == verify.Authentic:
-		state.Balance += percent * shareOfVerified
-	case row.Verify.Reason == protocol.SignatureInvalid:
-		state.Balance += percent * shareOfFailed
-		if state.left() < wholeSearch {
-			row.Verify.Untried = true
-			return
-		}
-		b := verify.NewBudget(state.left())
-		s.fixer.repair(&row.Record, &row.Verify, b)
-		state.Balance -= percent * int64(state.left()-b.Left())
-		if row.Verify.Class == verify.Repaired {
-			s.fixer.finishRow(row)
-		}
-	}
 }

@@ -304,6 +304,28 @@ func (w *worker) repair(rec *protocol.Record, r *verify.Result, b *verify.Budget
 	}
 }
 
+// settle adds a row's share to the budget of its input, and looks for the
+// likely cause of a failed signature as far as that goes. It does so in the
+// order of the rows, so that a row owes nothing to those behind it.
+func (w *worker) settle(state *State, row *fold.Row) {
+	switch {
+	case row.Verify.Class == verify.Authentic:
+		state.Balance += percent * shareOfVerified
+	case row.Verify.Reason == protocol.SignatureInvalid:
+		state.Balance += percent * shareOfFailed
+		if state.left() < wholeSearch {
+			row.Verify.Untried = true
+			return
+		}
+		b := verify.NewBudget(state.left())
+		w.repair(&row.Record, &row.Verify, b)
+		state.Balance -= percent * int64(state.left()-b.Left())
+		if row.Verify.Class == verify.Repaired {
+			w.finishRow(row)
+		}
+	}
+}
+
 // finishRow fills in what the fold wants to know of a verified row.
 func (w *worker) finishRow(r *fold.Row) {
 	r.ID = r.Record.ID()
