@@ -53,6 +53,14 @@ var Table = []Row{
 		Third: []string{"github.com/klauspost/compress"},
 	},
 	{
+		Pkg: "export/venue",
+		Own: []string{"protocol"},
+		Third: []string{
+			"github.com/klauspost/compress",
+			"golang.org/x/time",
+		},
+	},
+	{
 		Pkg:   "store",
 		Own:   []string{"protocol", "verify", "fold", "export"},
 		Third: []string{"github.com/cockroachdb/pebble/v2"},
