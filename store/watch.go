@@ -213,7 +213,7 @@ func (p *projector) cover(src *sourceRec, e *entry, pos uint64) error {
 	if int(e.coverage) < len(v.coverage) {
 		v.coverage[e.coverage]++
 	}
-	if e.coverage.Lost() && e.to >= e.seq && e.to > 0 {
+	if e.coverage.Lost() && e.coverage != LostBeforeRetention && e.to >= e.seq && e.to > 0 {
 		v.lost += int64(e.to - e.seq + 1)
 	}
 	// The next row stands behind a hole: the source has not passed it over.

@@ -2,6 +2,7 @@ package venue
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"sync"
@@ -221,4 +222,30 @@ func (b *budget) state() Budget {
 		s.Paused, s.Left = b.paused, 0
 	}
 	return s
+}
+
+// SetBudget puts another share of the venue's budget in force, or another budget
+// in place of the published one: both as in Options.
+func (c *Client) SetBudget(share float64, readsPerMinute int) error {
+	if share == 0 {
+		share = defaultShare
+	}
+	if !(share > 0 && share <= 1) || readsPerMinute < 0 || readsPerMinute > maxReads {
+		return fmt.Errorf("venue: a share of %v of %d reads a minute: give a share above 0 and at most 1, and at most %d reads", share, readsPerMinute, maxReads)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.opts.Share, c.opts.ReadsPerMinute = share, readsPerMinute
+	l := c.limits
+	switch {
+	case readsPerMinute > 0:
+		l.ReadsPerMinute = readsPerMinute
+	case l.Published > 0:
+		l.ReadsPerMinute = l.Published
+	default:
+		l.ReadsPerMinute = defaultLimits().ReadsPerMinute
+	}
+	c.limits = l
+	c.budget.setFull(c.perMinute(l))
+	return nil
 }

@@ -19,6 +19,8 @@ const (
 	ingest  = "internal/ingest"
 	api     = "internal/api"
 	control = "internal/control"
+	watch   = "internal/watch"
+	venue   = "export/venue"
 	gen     = "internal/gen"
 
 	// testkit makes keys and transcripts with secrets that everybody knows, so
@@ -74,6 +76,10 @@ var Table = []Row{
 	},
 	{
 		Pkg: control,
+	},
+	{
+		Pkg: watch,
+		Own: []string{"protocol", "verify", "fold", "export", venue, "store", audit},
 	},
 	{
 		Pkg:   audit,
