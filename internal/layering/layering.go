@@ -45,7 +45,7 @@ const (
 	OwnImport     Kind = "own import"     // a package of this module that the row does not allow
 	ThirdImport   Kind = "third import"   // another module's package that the row does not allow
 	TestImport    Kind = "test import"    // the same two, in a _test.go file
-	TestkitImport Kind = "testkit import" // the test kit outside tests and the generator
+	TestkitImport Kind = "testkit import" // the test kit outside tests, the generator and the simulated market
 	Cgo           Kind = "cgo"            // import "C": every build is without cgo
 	StdImport     Kind = "std import"     // pure: a standard-library package outside the allow-list
 	Effect        Kind = "effect"         // pure: a function of an allowed package that does I/O
@@ -230,9 +230,9 @@ func (c *checker) imports(fset *token.FileSet, f *ast.File, row Row, third []str
 			c.add(Cgo, row.Pkg, pos, "cgo is not used: every build must work with CGO_ENABLED=0")
 		case c.inModule(path):
 			own := c.rel(path)
-			if own == testkit && !row.Testkit {
-				c.add(TestkitImport, row.Pkg, pos, "%s is for _test.go files and the corpus generator alone", testkit)
-			} else if own != testkit && !slices.Contains(row.Own, own) {
+			if kit := slices.Contains(testkits, own); kit && !row.Testkit {
+				c.add(TestkitImport, row.Pkg, pos, "%s is for _test.go files, the corpus generator and the simulated market alone", own)
+			} else if !kit && !slices.Contains(row.Own, own) {
 				c.add(OwnImport, row.Pkg, pos, "%s may not import %s", row.Pkg, own)
 			}
 		case isThird(path):
@@ -257,7 +257,7 @@ func (c *checker) testImports(fset *token.FileSet, f *ast.File, row Row) {
 			c.add(Cgo, row.Pkg, pos, "cgo is not used: every build must work with CGO_ENABLED=0")
 		case c.inModule(path):
 			own := c.rel(path)
-			if own != row.Pkg && own != testkit && !slices.Contains(row.Own, own) && !slices.Contains(row.TestOwn, own) {
+			if own != row.Pkg && !slices.Contains(testkits, own) && !slices.Contains(row.Own, own) && !slices.Contains(row.TestOwn, own) {
 				c.add(TestImport, row.Pkg, pos, "tests of %s may not import %s", row.Pkg, own)
 			}
 		case isThird(path):

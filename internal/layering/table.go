@@ -7,7 +7,7 @@ type Row struct {
 
 	Own     []string // packages of this module
 	TestOwn []string // packages of this module that only its tests may import
-	Testkit bool     // may import internal/testkit outside tests
+	Testkit bool     // may import the packages of testkits outside tests
 
 	Third       []string // other modules
 	ThirdTagged []string // other modules, only in files that the default build leaves out
@@ -26,7 +26,14 @@ const (
 	// testkit makes keys and transcripts with secrets that everybody knows, so
 	// nothing that ships may lean on it except the generator of test corpora.
 	testkit = "internal/testkit"
+
+	// The venue of the tests.
+	double = testkit + "/double"
 )
+
+// testkits are the packages that only tests may import, and what makes things
+// for tests.
+var testkits = []string{testkit, double}
 
 // Table has one row per package of the module and nothing else. Imports point
 // down: protocol ← verify ← fold ← export ← store ← internal ← cmd. Nobody imports
@@ -101,6 +108,11 @@ var Table = []Row{
 	{
 		Pkg: testkit,
 		Own: []string{"protocol", "verify"},
+	},
+	{
+		Pkg:     double,
+		Own:     []string{"protocol", "verify"},
+		Testkit: true,
 	},
 	{
 		Pkg:     gen,
