@@ -54,6 +54,7 @@ const (
 	maxDocument   = 1 << 20
 	maxNote       = 64 << 10
 	defaultExport = 16 << 20
+	mostExport    = 1 << 30
 	maxDrain      = 8 << 10
 	maxHeader     = 64 << 10
 	maxPlace      = 2048
@@ -81,7 +82,7 @@ type Options struct {
 	UserAgent string
 	// Transport carries the requests. nil: one of the client's own.
 	Transport http.RoundTripper
-	// MaxExport limits an export, bytes as text. 0: 16 MiB.
+	// MaxExport limits an export, bytes as text, at most 1 GiB. 0: 16 MiB.
 	MaxExport int64
 }
 
@@ -114,8 +115,8 @@ func New(o Options) (*Client, error) {
 	if o.ReadsPerMinute < 0 || o.ReadsPerMinute > maxReads {
 		return nil, fmt.Errorf("venue: %d reads a minute: give 1 to %d, or 0 to ask the venue", o.ReadsPerMinute, maxReads)
 	}
-	if o.MaxExport < 0 {
-		return nil, fmt.Errorf("venue: an export limit of %d bytes: give a positive one, or 0 for %d", o.MaxExport, defaultExport)
+	if o.MaxExport < 0 || o.MaxExport > mostExport {
+		return nil, fmt.Errorf("venue: an export limit of %d bytes: give 1 to %d, or 0 for %d", o.MaxExport, mostExport, defaultExport)
 	}
 	if o.MaxExport == 0 {
 		o.MaxExport = defaultExport
@@ -181,7 +182,7 @@ func parseOrigin(s string) (string, error) {
 			return fail("has no such port")
 		}
 	}
-	return u.Scheme + "://" + strings.ToLower(u.Host), nil
+	return u.Scheme + "://" + strings.TrimSuffix(strings.ToLower(u.Host), ":"), nil
 }
 
 // newTransport has few connections and drops them before the venue does, which
@@ -264,7 +265,7 @@ func (c *Client) get(ctx context.Context, a ask) (body []byte, r Reply, h http.H
 	r.Fetched = time.Now()
 	r.Date, _ = http.ParseTime(h.Get("Date"))
 	r.Fallback = h.Get("X-Origin-Fallback") == "1"
-	r.Age = seconds(h.Get("Age"))
+	r.Age, _ = seconds(h.Get("Age"))
 
 	if err := c.refused(a, resp); err != nil {
 		drain(resp.Body, cancel)
@@ -314,8 +315,8 @@ func (c *Client) refused(a ask, resp *http.Response) error {
 // retryAfter reads how long a 429 asks to wait.
 func retryAfter(h http.Header) time.Duration {
 	v := strings.TrimSpace(h.Get("Retry-After"))
-	if d := seconds(v); d > 0 {
-		return min(d, maxPause)
+	if d, ok := seconds(v); ok {
+		return min(max(d, time.Second), maxPause)
 	}
 	if t, err := http.ParseTime(v); err == nil {
 		// The sender's clock says what its time means, if it tells it.
@@ -328,14 +329,10 @@ func retryAfter(h http.Header) time.Duration {
 	return defaultPause
 }
 
-// seconds reads a header that is a count of seconds, at most 10 years; 0 where
-// it is none.
-func seconds(v string) time.Duration {
+// seconds reads a header that is a count of seconds, and takes at most maxAge.
+func seconds(v string) (time.Duration, bool) {
 	n, err := strconv.ParseUint(strings.TrimSpace(v), 10, 64)
-	if err != nil {
-		return 0
-	}
-	return time.Duration(min(n, 315_360_000)) * time.Second
+	return time.Duration(min(n, maxAge)) * time.Second, err == nil
 }
 
 // checkName guards every path: what passes has no character that means
