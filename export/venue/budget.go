@@ -16,7 +16,7 @@ const (
 	// started again and again must not spend a full bucket each time.
 	firstTokens = 60
 	// lowestFactor is how far 429s lower the rate at most.
-	lowestFactor = 1.0 / 16
+	lowestFactor = 1.0 / 4
 	// easeEvery and easeBy are how the rate rises again: by a twentieth of the
 	// full rate every 30 s, so from a half to the whole in five minutes.
 	easeEvery = 30 * time.Second

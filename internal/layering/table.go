@@ -87,6 +87,8 @@ var Table = []Row{
 	{
 		Pkg: watch,
 		Own: []string{"protocol", "verify", "fold", "export", venue, "store", audit},
+		// Its tests watch the venue of the tests.
+		TestOwn: []string{double},
 	},
 	{
 		Pkg:   audit,

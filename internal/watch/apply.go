@@ -138,12 +138,17 @@ func (s *site) empty(r *room, gen uint64, says bool) error {
 		}
 	}
 	if gen > 0 {
-		t.Gone = true
-		if err := s.cover(r, store.RoomReaped, gen, 0, 0, "it has no rows, and had some in this generation"); err != nil {
+		if err := s.unread(r, gen); err != nil {
 			return err
 		}
 	}
 	return s.keep(r)
+}
+
+// unread takes in that a room had rows of which none was read.
+func (s *site) unread(r *room, gen uint64) error {
+	r.tail.Gone, r.probe = true, probeFloor
+	return s.cover(r, store.RoomReaped, gen, 0, 0, "it has no rows, and had some in this generation")
 }
 
 // gone takes in that a room that had rows has none.
@@ -152,12 +157,17 @@ func (s *site) gone(r *room, gen uint64, says bool) error {
 	if r.source == 0 {
 		return s.empty(r, gen, says)
 	}
-	if t.Gone || t.Cursor == 0 {
-		if t.Generation != gen {
-			t.Generation, t.Says = gen, says
-			return s.keep(r)
-		}
+	if (t.Gone || t.Cursor == 0) && t.Generation == gen {
 		return nil
+	}
+	if t.Gone || t.Cursor == 0 {
+		// Another life came and went.
+		t.Generation, t.Says = gen, says
+		var err error
+		if gen > 0 {
+			err = s.unread(r, gen)
+		}
+		return errors.Join(err, s.keep(r))
 	}
 	err := s.cover(r, store.RoomReaped, t.Generation, 0, 0, fmt.Sprintf("it has no rows; the last that was read is %d", t.Cursor))
 	t.Gone = true
