@@ -24,9 +24,7 @@ const (
 	namespaces   = 256
 	maxBackoff   = time.Minute
 	outageAfter  = 5  // failures in a row, of any room
-	againEvery   = 20 // reads, and the row at the cursor is read again
-	againBoard   = 60
-	againOld     = 5 // at a venue that says no generations
+	againBoard   = 12 // reads of the board, and the row at the cursor is read again
 	coldShare    = 5 // of so many reads one is for a room that is not hot, where both are due
 	onceTries    = 3
 	maxHintKeys  = 10_000 // of one namespace
@@ -519,19 +517,14 @@ func (s *site) ask(ctx context.Context, r *room) {
 		return
 	}
 	q := venue.Query{Since: int64(r.tail.Cursor), Limit: pageRows, Bust: true}
-	every := againEvery
-	switch {
-	case !r.tail.Says:
-		every = againOld
-	case r.class == ClassBoard:
-		every = againBoard
-	}
 	switch {
 	case r.probe == probeBare:
 		q.Since = -1
 	case r.probe == probeFloor:
 		q.Since, q.Limit = floorSeq, 1
-	case r.source != 0 && r.tail.Cursor > 0 && r.tail.Hash != "" && !r.tail.Gone && r.polls%every == every-1:
+	case r.tail.Cursor > 0 && r.tail.Hash != "" && !r.tail.Gone && (r.class != ClassBoard || r.polls%againBoard == 0):
+		// With the row at the cursor: that it is gone, or another one, shows in
+		// no other way. It costs no more reads.
 		q.Since--
 	}
 	res.q = q
