@@ -225,6 +225,8 @@ func (s *sim) compare(st *store.Store) (lost int) {
 			}
 		}
 		if t.Failed() {
+			items, _ := r.Contracts(store.Filter{Venue: "sim", Prefix: name[max(0, len(name)-16):]})
+			t.Logf("%+v; read %+v", items, s.v.Reads(name))
 			t.Logf("%s: %+v", name, cover)
 			return lost
 		}
@@ -302,8 +304,8 @@ func simulate(t *testing.T, seed uint64, profile double.Profile) {
 		}
 	}
 	s.v.SetFaults(double.Faults{Share: share, LateShare: 0.05, LateMax: 10 * time.Minute, TornShare: 0.002})
-	for range 6 {
-		s.trade(time.Duration(rnd.IntN(180))*time.Second, 0.5+rnd.Float64()*8)
+	for range 5 {
+		s.trade(time.Duration(rnd.IntN(120))*time.Second, 0.5+rnd.Float64()*8)
 		switch rnd.IntN(5) {
 		case 0:
 			s.v.Compact(protocol.BoardRoom)

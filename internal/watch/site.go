@@ -25,13 +25,12 @@ const (
 	maxBackoff   = time.Minute
 	outageAfter  = 5  // failures in a row, of any room
 	againBoard   = 12 // reads of the board, and the row at the cursor is read again
-	coldShare    = 5 // of so many reads one is for a room that is not hot, where both are due
+	coldShare    = 4  // of so many reads one is for a room that is not hot, where both are due
 	onceTries    = 3
 	maxHintKeys  = 10_000 // of one namespace
 	clockStep    = 10 * time.Second
-	noRead       = time.Duration(1<<63 - 1)
+	forever      = time.Duration(1<<63 - 1)
 	stillborn    = 4                // a room of one row is read after so small a part of the time after which it is removed
-	roomInSpring = 10 * time.Second // a room that was just made is read again after this
 )
 
 // site is one venue that is watched.
@@ -267,10 +266,10 @@ func (r *room) readAt(now time.Time) time.Time {
 	if !r.read.IsZero() {
 		return r.read
 	}
-	if at := time.UnixMilli(r.tail.ReadMs); at.Before(now) {
+	if at := time.UnixMilli(r.tail.ReadMs); r.tail.ReadMs > 0 && at.Before(now) {
 		return at
 	}
-	return now
+	return r.known
 }
 
 // pending reports whether the room's last read asks for another at once.
@@ -396,7 +395,7 @@ func (s *site) review(now time.Time) {
 // next returns the room whose turn it is, and where there is none how long it
 // takes until there is.
 func (s *site) next(now time.Time) (*room, time.Duration) {
-	left := noRead
+	left := forever
 	ready := func(q *queue) *room {
 		r := q.first()
 		if r == nil {
@@ -454,7 +453,7 @@ func (s *site) tokens() time.Duration {
 
 // dispatch sends what can be sent, and says how long until there is more.
 func (s *site) dispatch(ctx context.Context, now time.Time) time.Duration {
-	wake := noRead
+	wake := forever
 	if !s.asking {
 		if d := s.discover.Sub(now); d <= 0 {
 			s.askLimits(ctx)
@@ -657,7 +656,7 @@ func backoff(failures int) time.Duration {
 func (s *site) learn(res *result, now time.Time) {
 	s.limits = res.limits
 	s.discover = now.Add(limitsEvery)
-	if res.err != nil || !res.limits.Found {
+	if res.err != nil || res.limits.Published == 0 {
 		s.discover = now.Add(limitsAgain)
 	}
 	if res.err != nil {
