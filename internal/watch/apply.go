@@ -65,7 +65,8 @@ func (s *site) page(r *room, q venue.Query, p *venue.Page) error {
 	asked := r.probe
 	r.probe = probeNone
 	if asked == probeFloor {
-		return s.floor(r, q, p)
+		s.floor(r, q, p)
+		return nil
 	}
 	lines := make([]line, len(p.Rows))
 	for i, row := range p.Rows {
@@ -76,6 +77,8 @@ func (s *site) page(r *room, q venue.Query, p *venue.Page) error {
 	changed := r.source != 0 && p.HasGeneration && t.Says && gen != t.Generation
 	if len(lines) == 0 {
 		switch {
+		case asked == probeGone && t.Gone && !changed:
+			return s.unreadUpTo(r, r.floor)
 		case r.source == 0:
 			return s.empty(r, gen, p.HasGeneration)
 		case asked == probeBare:
@@ -107,14 +110,19 @@ func (s *site) page(r *room, q venue.Query, p *venue.Page) error {
 	return s.take(r, lines, gen, p.HasGeneration, false, fetch)
 }
 
-// floor takes in how far a room had come that is gone.
-func (s *site) floor(r *room, q venue.Query, p *venue.Page) error {
-	t := &r.tail
-	if len(p.Rows) > 0 || p.LastSeq == uint64(q.Since) || p.LastSeq <= t.Cursor {
-		return nil // it is back, or the venue gives back the number that it was asked with
+// floor takes in how far a room had come that is gone. Another look has to show
+// that it is gone still: the number may be that of a new life.
+func (s *site) floor(r *room, q venue.Query, p *venue.Page) {
+	if t := &r.tail; len(p.Rows) == 0 && p.LastSeq < uint64(q.Since) && p.LastSeq > t.Cursor && p.Generation == t.Generation {
+		r.floor, r.probe = p.LastSeq, probeGone
 	}
-	err := s.cover(r, store.LostReaped, t.Generation, t.Cursor+1, p.LastSeq, "the room had come to the last of them when it was removed")
-	t.Cursor, t.Hash = p.LastSeq, ""
+}
+
+// unreadUpTo takes in that rows were lost when a room was removed.
+func (s *site) unreadUpTo(r *room, last uint64) error {
+	t := &r.tail
+	err := s.cover(r, store.LostReaped, t.Generation, t.Cursor+1, last, "the room had come to the last of them when it was removed")
+	t.Cursor, t.Hash = last, ""
 	return errors.Join(err, s.keep(r))
 }
 
@@ -269,8 +277,11 @@ func (s *site) take(r *room, lines []line, gen uint64, says, whole bool, f store
 		}
 	}
 	t.Generation, t.Says, t.Gone = gen, says, false
-	if from == 0 {
+	switch {
+	case from == 0:
 		t.Cursor, t.Hash = 0, ""
+	case first > from+1:
+		t.Cursor, t.Hash = first-1, "" // what lies between is told of
 	}
 	return s.add(r, lines, from, f)
 }

@@ -41,6 +41,7 @@ type room struct {
 	export   bool // the next request is for the export
 	atLeast  uint64
 	probe    probe
+	floor    uint64    // what probeFloor found
 	known    time.Time // since when
 	read     time.Time // last success
 	active   time.Time // when rows last came, or it became known
@@ -55,6 +56,7 @@ const (
 	probeNone  probe = iota
 	probeBare        // its newest rows, whatever was read before
 	probeFloor       // how far a room that is gone had come
+	probeGone        // whether it is gone still
 )
 
 // tail is how far a room was read: all that a restarted watcher needs.

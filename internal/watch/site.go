@@ -15,22 +15,22 @@ import (
 )
 
 const (
-	maxAsked     = 6       // requests under way at one venue
-	maxRooms     = 200_000 // rooms known of one venue
-	rankEvery    = 10 * time.Second
-	limitsEvery  = time.Hour
-	limitsAgain  = 30 * time.Second // where the venue did not say them
-	notesSweep   = time.Hour        // all namespaces once
-	namespaces   = 256
-	maxBackoff   = time.Minute
-	outageAfter  = 5  // failures in a row, of any room
-	againBoard   = 12 // reads of the board, and the row at the cursor is read again
-	coldShare    = 4  // of so many reads one is for a room that is not hot, where both are due
-	onceTries    = 3
-	maxHintKeys  = 10_000 // of one namespace
-	clockStep    = 10 * time.Second
-	forever      = time.Duration(1<<63 - 1)
-	stillborn    = 4                // a room of one row is read after so small a part of the time after which it is removed
+	maxAsked    = 6       // requests under way at one venue
+	maxRooms    = 200_000 // rooms known of one venue
+	rankEvery   = 10 * time.Second
+	limitsEvery = time.Hour
+	limitsAgain = 30 * time.Second // where the venue did not say them
+	notesSweep  = time.Hour        // all namespaces once
+	namespaces  = 256
+	maxBackoff  = time.Minute
+	outageAfter = 5  // failures in a row, of any room
+	againBoard  = 12 // reads of the board, and the row at the cursor is read again
+	coldShare   = 4  // of so many reads one is for a room that is not hot, where both are due
+	onceTries   = 3
+	maxHintKeys = 10_000 // of one namespace
+	clockStep   = 10 * time.Second
+	forever     = time.Duration(1<<63 - 1)
+	stillborn   = 4 // a room of one row is read after so small a part of the time after which it is removed
 )
 
 // site is one venue that is watched.
