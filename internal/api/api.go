@@ -414,6 +414,7 @@ func (o *reply) end(err error) {
 		head.Add(WarningHeader, w)
 	}
 	if o.h.o.Public {
+		head.Set("Content-Length", strconv.Itoa(len(o.held)))
 		_ = o.flush() // the reader has gone: nobody is left to tell
 	}
 }

@@ -141,10 +141,7 @@ func recordsJSON(q *query, r *store.Reader, out *reply, venue, name string, afte
 			break
 		}
 		j.Element()
-		j.Open('{')
-		j.Uint("position", row.Position)
-		recordJSON(j, &row.Record)
-		j.Close('}')
+		rowJSON(j, &row.Record)
 		if err := j.Err(); err != nil {
 			return err
 		}
@@ -156,14 +153,41 @@ func recordsJSON(q *query, r *store.Reader, out *reply, venue, name string, afte
 	return endJSON(j)
 }
 
-func recordRow(r *store.Record, lives, texts bool) []report.Cell {
-	class, seq, at := r.Class.String(), report.Number(int64(r.Seq)), report.Clock(r.TsMs)
-	if r.Kind == store.RecordMalformed || r.Hidden {
-		class = "malformed"
-		if r.Torn {
-			class = "torn"
+// rowJSON writes a row of a room; what a malformed row does not say is null.
+func rowJSON(j *report.Encoder, r *store.Record) {
+	j.Open('{')
+	j.Uint("position", r.Position)
+	j.Hash("record", r.ID)
+	j.Uint("generation", r.Generation)
+	if r.Kind == store.RecordMalformed {
+		for _, name := range [...]string{"seq", "tsMs"} {
+			j.Key(name)
+			j.Null()
 		}
+	} else {
+		j.Uint("seq", r.Seq)
+		j.Int("tsMs", r.TsMs)
 	}
+	j.String("class", rowClass(r))
+	j.StringOrNull("reason", r.Reason.String())
+	j.Int("bytes", r.Size)
+	j.Hash("sha256", r.Hash)
+	j.Bool("kept", r.Raw != nil)
+	j.Close('}')
+}
+
+func rowClass(r *store.Record) string {
+	switch {
+	case r.Torn:
+		return "torn"
+	case r.Kind == store.RecordMalformed || r.Hidden:
+		return "malformed"
+	}
+	return r.Class.String()
+}
+
+func recordRow(r *store.Record, lives, texts bool) []report.Cell {
+	class, seq, at := rowClass(r), report.Number(int64(r.Seq)), report.Clock(r.TsMs)
 	if r.Kind == store.RecordMalformed {
 		seq, at = report.Dash(""), "-"
 	}
