@@ -158,6 +158,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h *handler) handle(to route) {
 	h.mux.HandleFunc(to.path, func(w http.ResponseWriter, r *http.Request) {
 		out := &reply{w: w, r: r, h: h, ctx: r.Context(), done: func() {}}
+		defer func() { out.done() }() // also where the answer panics
 		values, err := url.ParseQuery(r.URL.RawQuery)
 		switch {
 		case err != nil:
@@ -366,7 +367,6 @@ func (o *reply) warn(format string, args ...any) {
 var errSame = errors.New("api: the answer is the same")
 
 func (o *reply) end(err error) {
-	defer func() { o.done() }()
 	var p *problem
 	switch {
 	case err == nil:
