@@ -434,6 +434,7 @@ type query struct {
 	r      *http.Request
 	h      *handler
 	known  []string
+	begins []string // parameters that say where a list begins: after stands in their place
 	err    error
 }
 
@@ -556,7 +557,7 @@ func (q *query) limit(otherwise int) int {
 func (q *query) question() [32]byte {
 	v := url.Values{}
 	for name, list := range q.values {
-		if !slices.Contains([]string{"limit", "after", "format", "color"}, name) {
+		if !slices.Contains([]string{"limit", "after", "format", "color"}, name) && !slices.Contains(q.begins, name) {
 			v[name] = list
 		}
 	}
@@ -595,7 +596,7 @@ func (q *query) cursor(out *reply, mark []byte) string {
 		for name, list := range q.values {
 			v[name] = list
 		}
-		for _, other := range [...]string{"from", "since", "wait"} {
+		for _, other := range q.begins {
 			v.Del(other)
 		}
 		v.Set("after", next)

@@ -29,6 +29,7 @@ func (h *handler) events(q *query, out *reply) error {
 	if !q.values.Has("format") && strings.Contains(q.r.Header.Get("Accept"), eventStream) {
 		format = formatStream
 	}
+	q.begins = []string{"from", "since", "wait"}
 	from, since, after := q.number("from", 1), q.number("since", 0), q.after()
 	limit, wait := q.limit(0), q.number("wait", 0)
 	given := 0

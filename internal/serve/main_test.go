@@ -43,7 +43,6 @@ func filled(t testing.TB, paths ...string) *store.Store {
 	return s
 }
 
-
 // corpus writes a made-up board with every kind of noise.
 func corpus(t testing.TB) string {
 	t.Helper()
