@@ -150,6 +150,15 @@ func (c Code) Kind() Kind {
 	return KindNone
 }
 
+// Severity is how grave a finding of the code is unless the case makes it graver
+// or milder, which the finding itself says.
+func (c Code) Severity() Severity {
+	if int(c) < len(codeTable) {
+		return codeTable[c].base
+	}
+	return SeverityNone
+}
+
 // Codes lists every finding code, in table order.
 func Codes() []Code {
 	all := make([]Code, 0, codeEnd-1)

@@ -202,8 +202,8 @@ func (a *app) root() *cobra.Command {
 	})
 	for _, cmd := range []*cobra.Command{
 		a.verifyCommand(), a.explainCommand(), a.decodeCommand(), a.genCommand(),
-		a.ingestCommand(), a.contractsCommand(), a.offersCommand(), a.partiesCommand(), a.showCommand(), a.recordsCommand(),
-		a.eventsCommand(), a.statusCommand(), a.rebuildCommand(), a.backupCommand(), a.compactCommand(), a.pruneCommand(),
+		a.ingestCommand(), a.contractsCommand(), a.offersCommand(), a.partiesCommand(), a.showCommand(), a.roomsCommand(), a.recordsCommand(),
+		a.findingsCommand(), a.eventsCommand(), a.statusCommand(), a.serveCommand(), a.rebuildCommand(), a.backupCommand(), a.compactCommand(), a.pruneCommand(),
 		a.versionCommand(), a.docsCommand(root),
 	} {
 		check := cmd.Args

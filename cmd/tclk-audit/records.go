@@ -10,6 +10,7 @@ import (
 
 func (a *app) recordsCommand() *cobra.Command {
 	var data dataFlag
+	var out form
 	var venue string
 	var export, text bool
 	var limit int
@@ -34,9 +35,12 @@ write it to a file.`,
 					hint: "a room is 1 to 48 of a-z, 0-9, _ and -, and begins with a letter or digit",
 				}
 			}
-			q, err := a.question(cmd, form{}, "venue", "limit")
+			q, err := a.question(cmd, out, "venue", "limit")
 			if err != nil {
 				return err
+			}
+			if out.asJSON && (export || text) {
+				return usagef("--json goes with neither --export nor --show-text")
 			}
 			if export {
 				q.Set("format", "export")
@@ -50,6 +54,7 @@ write it to a file.`,
 	fs.BoolVar(&export, "export", false, "print the rows' bytes and nothing else")
 	fs.BoolVar(&text, "show-text", false, "show the rows, escaped: strangers' words")
 	limitFlag(cmd, &limit, "print `N` at most, 0: all (default all)")
+	out.object(cmd)
 	data.register(cmd)
 	return cmd
 }

@@ -87,7 +87,7 @@ func TestStoreExitCodes(t *testing.T) {
 		{"records", 0, []string{"records", "--data", full, "tclk-offers"}, false, ""},
 		{"records of no room", 2, []string{"records", "--data", full, "A Room"}, true, "hint: a room"},
 		{"records without one", 2, []string{"records", "--data", full}, true, "hint: as in"},
-		{"records not there", 3, []string{"records", "--data", full, "nowhere"}, true, "hint: 'tclk-audit status'"},
+		{"records not there", 3, []string{"records", "--data", full, "nowhere"}, true, "hint: 'tclk-audit rooms'"},
 		{"events", 0, []string{"events", "--data", full}, false, ""},
 		{"events from nowhere", 2, []string{"events", "--data", full, "--from", "0"}, true, "hint: "},
 		{"status", 0, []string{"status", "--data", full}, false, ""},

@@ -118,6 +118,9 @@ func TestTextForms(t *testing.T) {
 		"board.txt":     "/v1/rooms/tclk-offers/records",
 		"texts.txt":     "/v1/rooms/mb-p-tclk-c24afe77f62cd4cb/records?text=1&limit=2",
 		"events.txt":    "/v1/events?format=text&limit=12",
+		"rooms.txt":     "/v1/rooms",
+		"findings.txt":  "/v1/findings",
+		"found.txt":     "/v1/findings?code=gap,superseded",
 		"status.txt":    "/v1/status",
 	} {
 		got := clean.Replace(mustAsk(t, h, path))

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"encoding/hex"
 	"fmt"
 	"slices"
@@ -20,7 +21,11 @@ const (
 	ShowSchema      = "tclk-audit.show/1"
 	OffersSchema    = "tclk-audit.offers/1"
 	PartySchema     = "tclk-audit.party/1"
+	RoomsSchema     = "tclk-audit.rooms/1"
+	RecordsSchema   = "tclk-audit.records/1"
+	FindingsSchema  = "tclk-audit.findings/1"
 	StatusSchema    = "tclk-audit.status/1"
+	EventsSchema    = "tclk-audit.events/1"
 )
 
 // textLimit is how many entries a list for people has unless it is told: what
@@ -66,6 +71,7 @@ type selection struct {
 	outlook, binding []string
 	findings         uint64
 	limit            int
+	after            []byte
 }
 
 func (q *query) selection(textual bool) (s selection) {
@@ -75,9 +81,7 @@ func (q *query) selection(textual bool) (s selection) {
 	s.outlook = q.words("outlook", fold.AwaitingAccept, fold.OfferHasLapsed, fold.OpenToLock, fold.Lapsed, fold.Funded,
 		fold.Refundable, fold.Settled, fold.CancelledEnd, fold.NoClock)
 	s.binding = q.words("binding", fold.Bound.String(), fold.Superseded.String(), "chosen", noStatus)
-	for _, w := range q.words("finding", findingWords()...) {
-		s.findings |= 1 << (slices.Index(findingWords(), w) + 1)
-	}
+	s.findings = q.codes("finding")
 	s.Party = q.did("party", q.one("party"))
 	s.Venue = q.venue()
 	s.SinceMs = q.time("since")
@@ -94,17 +98,31 @@ func (q *query) selection(textual bool) (s selection) {
 	case "revision":
 		s.Sort = store.ByRevision
 	}
-	if textual {
-		s.limit = q.limit(textLimit)
-	} else {
-		s.limit = q.limit(0)
-	}
+	s.limit = q.listLimit(textual)
+	s.after = q.after()
 	return s
+}
+
+// codes reads finding codes, as the bits of a Brief.
+func (q *query) codes(name string) (bits uint64) {
+	for _, w := range q.words(name, findingWords()...) {
+		bits |= 1 << (slices.Index(findingWords(), w) + 1)
+	}
+	return bits
+}
+
+// listLimit is limit for a list that is text for people, or else all.
+func (q *query) listLimit(textual bool) int {
+	if textual {
+		return q.limit(textLimit)
+	}
+	return q.limit(0)
 }
 
 // passes looks at what store.Filter has no room for.
 func (s *selection) passes(i *store.Item) bool {
-	if len(s.outlook) > 0 && !slices.Contains(s.outlook, i.Outlook.String()) || s.findings != 0 && i.Findings&s.findings == 0 {
+	if len(s.outlook) > 0 && !slices.Contains(s.outlook, i.Outlook.String()) || s.findings != 0 && i.Findings&s.findings == 0 ||
+		bytes.Compare(s.Sort.Mark(i), s.after) <= 0 {
 		return false
 	}
 	if len(s.binding) == 0 {
@@ -114,21 +132,67 @@ func (s *selection) passes(i *store.Item) bool {
 		i.Binding == fold.BindingNone && slices.Contains(s.binding, noStatus)
 }
 
-// find lists what is selected; all is how many there are beyond the limit, too.
-func (s *selection) find(r *store.Reader) (items []store.Item, all int, err error) {
+// find lists what is selected; all is how many there are beyond the limit, too,
+// and behind the page before.
+func (s *selection) find(r *store.Reader) (p *page, all int, err error) {
 	f := s.Filter
-	f.Limit = s.limit
-	if len(s.outlook)+len(s.binding) > 0 || s.findings != 0 {
+	if s.limit > 0 {
+		f.Limit = s.limit + 1
+	}
+	if len(s.outlook)+len(s.binding)+len(s.after) > 0 || s.findings != 0 {
 		f.Keep = s.passes
 	}
-	return r.List(f)
+	items, all, err := r.List(f)
+	p = &page{items: items, sort: s.Sort}
+	if s.limit > 0 && len(items) > s.limit {
+		p.items, p.more = items[:s.limit], true
+	}
+	return p, all, err
+}
+
+// page is a page of a list of contracts.
+type page struct {
+	items []store.Item
+	sort  store.Order
+	more  bool // there are others behind them
+	shown int
+}
+
+// each folds the contracts one after another, until the answer is full.
+func (p *page) each(r *store.Reader, out *reply, f func(*store.Item, *fold.Contract) error) error {
+	for n := range p.items {
+		if err := out.alive(n); err != nil {
+			return err
+		}
+		c, err := r.Fold(p.items[n], nil)
+		if err != nil {
+			return err
+		}
+		if c != nil {
+			if err := f(&p.items[n], c); err != nil {
+				return err
+			}
+		}
+		if p.shown = n + 1; out.full() {
+			break
+		}
+	}
+	return nil
+}
+
+// mark is that of the last contract shown, nil at the end of the list.
+func (p *page) mark() []byte {
+	if p.shown == 0 || !p.more && p.shown == len(p.items) {
+		return nil
+	}
+	return p.sort.Mark(&p.items[p.shown-1])
 }
 
 func (h *handler) contracts(q *query, out *reply) error {
-	format := q.word("format", formatText, formatJSON, formatLines)
+	format := q.format(formatText, formatJSON, formatLines)
 	s := q.selection(format == formatText)
 	show := report.Show{Secrets: q.private("secrets")}
-	color := q.flag("color")
+	color := q.private("color")
 	if err := q.done(); err != nil {
 		return err
 	}
@@ -137,6 +201,9 @@ func (h *handler) contracts(q *query, out *reply) error {
 		return err
 	}
 	defer r.Close()
+	if err := q.same(out, r, format); err != nil {
+		return err
+	}
 	items, all, err := s.find(r)
 	if err != nil {
 		return err
@@ -150,7 +217,7 @@ func (h *handler) contracts(q *query, out *reply) error {
 		j.String("rules", r.Rules().String())
 		j.Key("contracts")
 		j.Open('[')
-		err := eachContract(r, out, items, func(i *store.Item, c *fold.Contract) error {
+		err := items.each(r, out, func(i *store.Item, c *fold.Contract) error {
 			j.Element()
 			contractJSON(j, i, c, show)
 			return j.Err()
@@ -159,18 +226,20 @@ func (h *handler) contracts(q *query, out *reply) error {
 			return err
 		}
 		j.Close(']')
+		j.StringOrNull("next", q.cursor(out, items.mark()))
 		j.Close('}')
 		return endJSON(j)
 	case formatLines:
 		out.kind = jsonLines
 		j := report.NewEncoder(out, false)
-		err := eachContract(r, out, items, func(i *store.Item, c *fold.Contract) error {
+		err := items.each(r, out, func(i *store.Item, c *fold.Contract) error {
 			contractJSON(j, i, c, show)
 			return j.EndLine()
 		})
 		if err != nil {
 			return err
 		}
+		q.cursor(out, items.mark())
 		return j.Flush()
 	}
 	out.kind = plainText
@@ -180,7 +249,7 @@ func (h *handler) contracts(q *query, out *reply) error {
 	if venues {
 		t.head = append(t.head, report.Head("VENUE")...)
 	}
-	err = eachContract(r, out, items, func(i *store.Item, c *fold.Contract) error {
+	err = items.each(r, out, func(i *store.Item, c *fold.Contract) error {
 		row := contractRow(c)
 		if venues {
 			row = append(row, report.Left(i.Venue))
@@ -190,6 +259,7 @@ func (h *handler) contracts(q *query, out *reply) error {
 	if err != nil {
 		return err
 	}
+	q.cursor(out, items.mark())
 	return t.end(all, "contract", "contracts")
 }
 
@@ -198,26 +268,6 @@ func endJSON(j *report.Encoder) error {
 		return err
 	}
 	return j.Flush()
-}
-
-// eachContract folds the contracts one after another.
-func eachContract(r *store.Reader, out *reply, items []store.Item, f func(*store.Item, *fold.Contract) error) error {
-	for n := range items {
-		if err := out.alive(n); err != nil {
-			return err
-		}
-		c, err := r.Fold(items[n], nil)
-		if err != nil {
-			return err
-		}
-		if c == nil {
-			continue
-		}
-		if err := f(&items[n], c); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func contractJSON(j *report.Encoder, i *store.Item, c *fold.Contract, show report.Show) {
@@ -293,9 +343,9 @@ func digits(s string) (string, bool) {
 const recordLimit = 200
 
 func (h *handler) contract(q *query, out *reply) error {
-	format := q.word("format", formatText, formatJSON)
+	format := q.format(formatText, formatJSON)
 	show := report.Show{Secrets: q.private("secrets"), Text: q.private("text")}
-	color, everywhere, venue := q.flag("color"), q.word("sightings", "near", "all") == "all", q.venue()
+	color, everywhere, venue := q.private("color"), q.word("sightings", "near", "all") == "all", q.venue()
 	asked := q.r.PathValue("id")
 	prefix, ok := digits(asked)
 	if !ok {
@@ -309,6 +359,9 @@ func (h *handler) contract(q *query, out *reply) error {
 		return err
 	}
 	defer r.Close()
+	if err := q.same(out, r, format); err != nil {
+		return err
+	}
 	items, err := r.Contracts(store.Filter{Prefix: prefix, Venue: venue})
 	switch {
 	case err != nil:

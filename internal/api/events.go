@@ -1,33 +1,108 @@
 package api
 
 import (
+	"encoding/binary"
 	"encoding/hex"
+	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tclk-audit/tclk-audit/internal/report"
 	"github.com/tclk-audit/tclk-audit/store"
 )
 
+const formatStream = "sse"
+
+// eventPage is which events a question is about.
+type eventPage struct {
+	from  uint64
+	limit int
+}
+
+// cursorOf is the mark of an event.
+func cursorOf(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
+
 func (h *handler) events(q *query, out *reply) error {
-	format := q.word("format", formatLines, formatText)
-	from, limit := q.number("from", 1), q.limit(0)
+	format := q.format(formatLines, formatText, formatJSON, formatStream)
+	if !q.values.Has("format") && strings.Contains(q.r.Header.Get("Accept"), eventStream) {
+		format = formatStream
+	}
+	q.begins = []string{"from", "since", "wait"}
+	from, since, after := q.number("from", 1), q.number("since", 0), q.after()
+	limit, wait := q.limit(0), q.number("wait", 0)
+	given := 0
+	for _, name := range [...]string{"from", "since", "after"} {
+		if q.values.Has(name) {
+			given++
+		}
+	}
+	switch {
+	case given > 1:
+		q.fail("from, since and after do not go together", "give one of them")
+	case q.values.Has("since"):
+		from = since + 1
+	case len(after) == 8:
+		from = binary.BigEndian.Uint64(after) + 1
+	}
+	if format == formatStream {
+		if q.values.Has("limit") || q.values.Has("wait") {
+			q.fail("a stream has neither limit nor wait", "ask without them")
+		}
+		if id := q.r.Header.Get("Last-Event-ID"); id != "" {
+			n, err := strconv.ParseUint(id, 10, 53)
+			if err != nil {
+				q.fail(fmt.Sprintf("Last-Event-ID %q is no event's number", id), "give the id of an event of this stream")
+			}
+			from = n + 1
+		}
+	}
+	if wait > waitSeconds {
+		wait = waitSeconds
+	}
 	if err := q.done(); err != nil {
 		return err
+	}
+	if format == formatStream {
+		return h.stream(q, out, max(from, 1))
+	}
+	if wait > 0 && q.r.Method == http.MethodGet {
+		if err := h.await(out, from, time.Duration(wait)*time.Second); err != nil {
+			return err
+		}
 	}
 	r, err := h.s.Reader()
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	out.kind = jsonLines
-	j := report.NewEncoder(out, false)
+	if wait == 0 {
+		if err := q.same(out, r, format); err != nil {
+			return err
+		}
+	}
+	return q.eventList(r, out, format, eventPage{from, limit})
+}
+
+func (q *query) eventList(r *store.Reader, out *reply, format string, ask eventPage) error {
+	j := report.NewEncoder(out, format == formatJSON)
 	p := report.NewPage(out, false)
-	if format == formatText {
+	switch format {
+	case formatText:
 		out.kind = plainText
+	case formatLines:
+		out.kind = jsonLines
+	default:
+		out.kind = oneObject
+		j.Open('{')
+		j.String("schema", EventsSchema)
+		j.Key("events")
+		j.Open('[')
 	}
 	n := 0
-	for e, err := range r.Events(from) {
+	var mark []byte
+	for e, err := range r.Events(ask.from) {
 		if err == nil {
 			err = out.alive(n)
 		}
@@ -38,23 +113,39 @@ func (h *handler) events(q *query, out *reply) error {
 		if err != nil {
 			return err
 		}
-		if format == formatText {
+		switch format {
+		case formatText:
 			err = eventLine(p, &e, &cause)
-		} else {
+		case formatLines:
 			eventJSON(j, &e, &cause)
 			err = j.EndLine()
+		default:
+			j.Element()
+			eventJSON(j, &e, &cause)
+			err = j.Err()
 		}
 		if err != nil {
 			return err
 		}
-		if n++; n == limit {
+		if n++; n == ask.limit || out.full() {
+			if e.Number < r.LastEvent() {
+				mark = cursorOf(e.Number)
+			}
 			break
 		}
 	}
-	if format == formatText {
+	next := q.cursor(out, mark)
+	switch format {
+	case formatText:
 		return p.Flush()
+	case formatLines:
+		return j.Flush()
 	}
-	return j.Flush()
+	j.Close(']')
+	j.Uint("last", r.LastEvent())
+	j.StringOrNull("next", next)
+	j.Close('}')
+	return endJSON(j)
 }
 
 func eventLine(p *report.Page, e *store.Event, cause *store.Record) error {
@@ -162,14 +253,14 @@ func eventJSON(j *report.Encoder, e *store.Event, cause *store.Record) {
 	causeJSON(j, cause)
 	j.Key("from")
 	switch e.Kind {
-	case store.EventOpened, store.EventReceipt, store.EventFinding:
+	case store.EventOpened, store.EventReceipt, store.EventFinding, store.EventDeadline, store.EventCoverage:
 		j.Null()
 	default:
 		conclusionJSON(j, e.Kind, e.Was)
 	}
 	j.Key("to")
 	switch e.Kind {
-	case store.EventReceipt, store.EventFinding:
+	case store.EventReceipt, store.EventFinding, store.EventDeadline, store.EventCoverage:
 		j.Null()
 	default:
 		conclusionJSON(j, e.Kind, e.Is)

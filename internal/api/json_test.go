@@ -91,9 +91,21 @@ func TestSchemasHold(t *testing.T) {
 		check("offers", "", mustAsk(t, h, "/v1/offers?format=json"))
 		check("party", "", mustAsk(t, h, "/v1/parties/"+partyOf(t, h)+"?format=json"))
 		check("status", "", mustAsk(t, h, "/v1/status?format=json"))
+		check("rooms", "", mustAsk(t, h, "/v1/rooms?format=json"))
+		for _, line := range lines(mustAsk(t, h, "/v1/rooms?format=jsonl")) {
+			check("rooms", "entry", line)
+			var r struct{ Room string }
+			if err := json.Unmarshal([]byte(line), &r); err != nil {
+				t.Fatal(err)
+			}
+			check("records", "", mustAsk(t, h, "/v1/rooms/"+r.Room+"/records?format=json"))
+		}
+		check("findings", "", mustAsk(t, h, "/v1/findings?format=json"))
+		check("findings", "", mustAsk(t, h, "/v1/findings?format=json&code=gap"))
 		for _, line := range lines(mustAsk(t, h, "/v1/events")) {
 			check("events", "", line)
 		}
+		check("events", "page", mustAsk(t, h, "/v1/events?format=json"))
 	}
 }
 

@@ -13,18 +13,13 @@ import (
 )
 
 func (h *handler) offers(q *query, out *reply) error {
-	format := q.word("format", formatText, formatJSON, formatLines)
+	format := q.format(formatText, formatJSON, formatLines)
 	f := store.OfferFilter{Venue: q.venue(), Party: q.did("party", q.one("party"))}
 	for _, w := range q.words("status", store.OfferProposed.String(), store.OfferBound.String(), store.OfferCancelled.String(), store.OfferExpired.String()) {
 		f.Status = append(f.Status, store.ParseOfferStatus(w))
 	}
-	limit := 0
-	if format == formatText {
-		limit = q.limit(textLimit)
-	} else {
-		limit = q.limit(0)
-	}
-	color := q.flag("color")
+	limit, after := q.listLimit(format == formatText), q.after()
+	color := q.private("color")
 	if err := q.done(); err != nil {
 		return err
 	}
@@ -33,25 +28,29 @@ func (h *handler) offers(q *query, out *reply) error {
 		return err
 	}
 	defer r.Close()
-	// each calls f with the offers up to the limit, and says whether there are
-	// more.
-	each := func(take func(*store.Offer) error) (more bool, err error) {
+	if err := q.same(out, r, format); err != nil {
+		return err
+	}
+	// each calls f with the offers up to the limit, and gives the mark of the
+	// last where there are more.
+	each := func(take func(*store.Offer) error) (mark []byte, err error) {
 		n := 0
-		for o, err := range r.Offers(f) {
+		for o, err := range r.OffersAfter(f, after) {
 			if err == nil {
 				err = out.alive(n)
 			}
 			if err != nil {
-				return false, err
+				return nil, err
 			}
-			if n++; limit > 0 && n > limit {
-				return true, nil
+			if n++; limit > 0 && n > limit || out.full() {
+				return mark, nil
 			}
-			if err := take(o); err != nil {
-				return false, err
+			if err := take(&o.Offer); err != nil {
+				return nil, err
 			}
+			mark = o.Mark
 		}
-		return false, nil
+		return nil, nil
 	}
 	switch format {
 	case formatJSON:
@@ -62,7 +61,7 @@ func (h *handler) offers(q *query, out *reply) error {
 		j.String("rules", r.Rules().String())
 		j.Key("offers")
 		j.Open('[')
-		_, err := each(func(o *store.Offer) error {
+		mark, err := each(func(o *store.Offer) error {
 			j.Element()
 			offerJSON(j, o)
 			return j.Err()
@@ -71,18 +70,20 @@ func (h *handler) offers(q *query, out *reply) error {
 			return err
 		}
 		j.Close(']')
+		j.StringOrNull("next", q.cursor(out, mark))
 		j.Close('}')
 		return endJSON(j)
 	case formatLines:
 		out.kind = jsonLines
 		j := report.NewEncoder(out, false)
-		_, err := each(func(o *store.Offer) error {
+		mark, err := each(func(o *store.Offer) error {
 			offerJSON(j, o)
 			return j.EndLine()
 		})
 		if err != nil {
 			return err
 		}
+		q.cursor(out, mark)
 		return j.Flush()
 	}
 	out.kind = plainText
@@ -90,11 +91,12 @@ func (h *handler) offers(q *query, out *reply) error {
 		p:    report.NewPage(out, color),
 		head: report.Head("OFFER", "STATUS", "AUTHOR", "ROLE", "LOCK", "AMOUNT", "ASSET", "RAILS", "EXPIRES", "CONTRACTS"),
 	}
-	more, err := each(func(o *store.Offer) error { return t.add(offerRow(o)) })
+	mark, err := each(func(o *store.Offer) error { return t.add(offerRow(o)) })
 	if err != nil {
 		return err
 	}
-	if more {
+	if mark != nil {
+		q.cursor(out, mark)
 		if err := t.end(-1, "", ""); err != nil {
 			return err
 		}
@@ -153,8 +155,8 @@ func offerJSON(j *report.Encoder, o *store.Offer) {
 }
 
 func (h *handler) party(q *query, out *reply) error {
-	format := q.word("format", formatText, formatJSON)
-	did, venue, color := q.did("party", q.r.PathValue("did")), q.venue(), q.flag("color")
+	format := q.format(formatText, formatJSON)
+	did, venue, color := q.did("party", q.r.PathValue("did")), q.venue(), q.private("color")
 	if err := q.done(); err != nil {
 		return err
 	}
@@ -163,6 +165,9 @@ func (h *handler) party(q *query, out *reply) error {
 		return err
 	}
 	defer r.Close()
+	if err := q.same(out, r, format); err != nil {
+		return err
+	}
 	p, err := r.Party(did, venue, out.ctx.Err)
 	if err != nil {
 		return err

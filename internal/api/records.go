@@ -13,11 +13,18 @@ import (
 const formatExport = "export"
 
 func (h *handler) records(q *query, out *reply) error {
-	format := q.word("format", formatText, formatExport)
-	venue, texts, limit := q.venue(), q.flag("text"), q.limit(0)
+	formats := []string{formatText, formatJSON, formatExport}
+	if h.o.Public {
+		if q.values.Get("format") == formatExport {
+			q.fail("stored rows are not shown here", "ask for "+formatJSON+" or "+formatText)
+		}
+		formats = formats[:2]
+	}
+	format := q.format(formats...)
+	venue, texts, limit, after := q.venue(), q.private("text"), q.limit(0), q.after()
 	name := q.r.PathValue("room")
-	if h.o.Public && (texts || format == formatExport) {
-		q.fail("stored rows are not shown here", "ask for the text format without text")
+	if after != nil && format != formatJSON {
+		q.fail("after goes with the format "+formatJSON+" here", "ask for it, or without after")
 	}
 	if !protocol.ValidRoom(name) {
 		q.fail(fmt.Sprintf("%q is no room", name), "a room is 1 to 48 of a-z, 0-9, _ and -, and begins with a letter or digit")
@@ -30,6 +37,12 @@ func (h *handler) records(q *query, out *reply) error {
 		return err
 	}
 	defer r.Close()
+	if format == formatJSON {
+		if err := q.same(out, r, format); err != nil {
+			return err
+		}
+		return recordsJSON(q, r, out, venue, name, after, limit)
+	}
 	room, err := findRoom(r, venue, name)
 	if err != nil {
 		return err
@@ -69,36 +82,112 @@ func (h *handler) records(q *query, out *reply) error {
 }
 
 func findRoom(r *store.Reader, venue, name string) (*store.RoomRows, error) {
-	var found *store.RoomRows
+	alias, err := roomVenue(r, venue, name)
+	if err != nil {
+		return nil, err
+	}
+	return r.Room(alias, name)
+}
+
+// roomVenue finds the venue that has a room.
+func roomVenue(r *store.Reader, venue, name string) (string, error) {
+	found := ""
 	for _, v := range r.VenueNames() {
 		if venue != "" && v != venue {
 			continue
 		}
-		room, err := r.Room(v, name)
+		has, err := r.HasRoom(v, name)
 		switch {
 		case err != nil:
-			return nil, err
-		case room == nil:
-		case found != nil:
-			return nil, badRequest("several venues have the room "+name, "give venue: "+found.Venue+" or "+v)
+			return "", err
+		case !has:
+		case found != "":
+			return "", badRequest("several venues have the room "+name, "give venue: "+found+" or "+v)
 		default:
-			found = room
+			found = v
 		}
 	}
-	if found == nil {
-		return nil, notFound("no room "+name+" is in sight", "'tclk-audit status' says what is")
+	if found == "" {
+		return "", notFound("no room "+name+" is in sight", "'tclk-audit rooms' lists those that are")
 	}
 	return found, nil
 }
 
-func recordRow(r *store.Record, lives, texts bool) []report.Cell {
-	class, seq, at := r.Class.String(), report.Number(int64(r.Seq)), report.Clock(r.TsMs)
-	if r.Kind == store.RecordMalformed || r.Hidden {
-		class = "malformed"
-		if r.Torn {
-			class = "torn"
-		}
+// recordsJSON writes a page of the rows that have a place in the room's order.
+func recordsJSON(q *query, r *store.Reader, out *reply, venue, name string, after []byte, limit int) error {
+	venue, err := roomVenue(r, venue, name)
+	if err != nil {
+		return err
 	}
+	out.kind = oneObject
+	j := report.NewEncoder(out, true)
+	j.Open('{')
+	j.String("schema", RecordsSchema)
+	j.String("venue", venue)
+	j.String("room", name)
+	j.Key("records")
+	j.Open('[')
+	n, next := 0, ""
+	var mark []byte
+	for row, err := range r.RowsAfter(venue, name, after) {
+		if err == nil {
+			err = out.alive(n)
+		}
+		if err != nil {
+			return err
+		}
+		if n++; limit > 0 && n > limit || out.full() {
+			next = q.cursor(out, mark)
+			break
+		}
+		j.Element()
+		rowJSON(j, &row.Record)
+		if err := j.Err(); err != nil {
+			return err
+		}
+		mark = row.Mark
+	}
+	j.Close(']')
+	j.StringOrNull("next", next)
+	j.Close('}')
+	return endJSON(j)
+}
+
+// rowJSON writes a row of a room; what a malformed row does not say is null.
+func rowJSON(j *report.Encoder, r *store.Record) {
+	j.Open('{')
+	j.Uint("position", r.Position)
+	j.Hash("record", r.ID)
+	j.Uint("generation", r.Generation)
+	if r.Kind == store.RecordMalformed {
+		for _, name := range [...]string{"seq", "tsMs"} {
+			j.Key(name)
+			j.Null()
+		}
+	} else {
+		j.Uint("seq", r.Seq)
+		j.Int("tsMs", r.TsMs)
+	}
+	j.String("class", rowClass(r))
+	j.StringOrNull("reason", r.Reason.String())
+	j.Int("bytes", r.Size)
+	j.Hash("sha256", r.Hash)
+	j.Bool("kept", r.Raw != nil)
+	j.Close('}')
+}
+
+func rowClass(r *store.Record) string {
+	switch {
+	case r.Torn:
+		return "torn"
+	case r.Kind == store.RecordMalformed || r.Hidden:
+		return "malformed"
+	}
+	return r.Class.String()
+}
+
+func recordRow(r *store.Record, lives, texts bool) []report.Cell {
+	class, seq, at := rowClass(r), report.Number(int64(r.Seq)), report.Clock(r.TsMs)
 	if r.Kind == store.RecordMalformed {
 		seq, at = report.Dash(""), "-"
 	}

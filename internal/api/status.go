@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 
 	"github.com/tclk-audit/tclk-audit/export"
@@ -14,9 +15,12 @@ import (
 // sourceLimit is how many of the newest sources the status lists.
 const sourceLimit = 10
 
+// errBehind is all that a public server says of a store that has lost its end.
+var errBehind = errors.New("the store holds less than it acknowledged")
+
 func (h *handler) status(q *query, out *reply) error {
-	format := q.word("format", formatText, formatJSON)
-	limit, color := q.limit(sourceLimit), q.flag("color")
+	format := q.format(formatText, formatJSON)
+	limit, color := q.limit(sourceLimit), q.private("color")
 	if err := q.done(); err != nil {
 		return err
 	}
@@ -29,12 +33,19 @@ func (h *handler) status(q *query, out *reply) error {
 	if err != nil {
 		return err
 	}
+	// What stands on the disk changes without the log.
+	if err := q.same(out, r, format, st.MarkEntries, st.MarkEvents, st.DiskBytes, st.WALBytes); err != nil {
+		return err
+	}
 	if limit == 0 {
 		limit = int(st.Sources)
 	}
 	sources, err := r.Sources(limit)
 	if err != nil {
 		return err
+	}
+	if st.Behind != nil && h.o.Public {
+		st.Behind = errBehind
 	}
 	if st.Behind != nil {
 		out.exit = audit.ExitCannotTell

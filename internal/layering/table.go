@@ -21,6 +21,7 @@ const (
 	control = "internal/control"
 	watch   = "internal/watch"
 	venue   = "export/venue"
+	serve   = "internal/serve"
 	gen     = "internal/gen"
 
 	// testkit makes keys and transcripts with secrets that everybody knows, so
@@ -108,6 +109,15 @@ var Table = []Row{
 		TestOwn: []string{ingest, gen},
 	},
 	{
+		Pkg: serve,
+		Own: []string{"docs", "store", api, report},
+		// Its tests ask a server about stores that hold exports and made-up boards.
+		TestOwn: []string{"fold", "protocol", ingest, gen},
+	},
+	{
+		Pkg: "docs",
+	},
+	{
 		Pkg: testkit,
 		Own: []string{"protocol", "verify"},
 	},
@@ -133,7 +143,7 @@ var Table = []Row{
 	},
 	{
 		Pkg: "cmd/tclk-audit",
-		Own: []string{"protocol", "fold", "export", "store", audit, report, ingest, api, control, gen},
+		Own: []string{"protocol", "fold", "export", "store", audit, report, ingest, api, control, serve, gen},
 		Third: []string{
 			"github.com/schollz/progressbar/v3",
 			"github.com/spf13/cobra",

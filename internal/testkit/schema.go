@@ -10,8 +10,9 @@ import (
 	"strings"
 )
 
-// Schema is a JSON Schema as far as those in docs use one. An unknown keyword is
-// an error, so that no rule of a file is passed over.
+// Schema is a JSON Schema as far as those in docs use one, or a document with
+// schemas in it. An unknown keyword is an error, so that no rule of a file is
+// passed over.
 type Schema struct {
 	Root map[string]any
 }
@@ -31,15 +32,34 @@ func LoadSchema(path string) (*Schema, error) {
 
 // Check validates a JSON text against the schema, or the definition named.
 func (s *Schema) Check(def, text string) error {
-	rules := any(s.Root)
+	rules := s.Root
 	if def != "" {
 		rules = map[string]any{"$ref": "#/$defs/" + def}
 	}
+	return s.CheckBy(rules, text)
+}
+
+// CheckBy validates a JSON text against rules whose references lead into this
+// document.
+func (s *Schema) CheckBy(rules map[string]any, text string) error {
 	var v any
 	if err := json.Unmarshal([]byte(text), &v); err != nil {
 		return err
 	}
-	return s.value(def, rules.(map[string]any), v)
+	return s.value("", rules, v)
+}
+
+// At follows a reference such as #/$defs/name.
+func (s *Schema) At(ref string) (map[string]any, error) {
+	at := s.Root
+	for word := range strings.SplitSeq(strings.TrimPrefix(ref, "#/"), "/") {
+		next, ok := at[strings.NewReplacer("~1", "/", "~0", "~").Replace(word)].(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("%s leads nowhere", ref)
+		}
+		at = next
+	}
+	return at, nil
 }
 
 func (s *Schema) value(at string, rules map[string]any, v any) error {
@@ -59,12 +79,11 @@ func (s *Schema) keyword(at, word string, rule any, rules map[string]any, v any)
 	case "$schema", "$id", "$defs", "title", "description":
 		return nil
 	case "$ref":
-		name := strings.TrimPrefix(rule.(string), "#/$defs/")
-		def, ok := s.Root["$defs"].(map[string]any)[name]
-		if !ok {
-			return fail("no definition %s", name)
+		def, err := s.At(rule.(string))
+		if err != nil {
+			return fail("%w", err)
 		}
-		return s.value(at, def.(map[string]any), v)
+		return s.value(at, def, v)
 	case "anyOf":
 		var last error
 		for _, r := range rule.([]any) {
