@@ -84,7 +84,8 @@ type Options struct {
 	// Changed gives a channel that is closed at the next commit, for those that
 	// wait for events. Nil: they look once a second.
 	Changed func() <-chan struct{}
-	// Ending is closed when waiting is to end: a server stops. Nil: never.
+	// Ending is closed when waiting is to end: a server stops. Nil: nobody may
+	// wait for events, for nothing would end it.
 	Ending <-chan struct{}
 	// Failed is told of what a public answer does not say: errors of the store.
 	// It may be called from several goroutines. Nil: nobody is.

@@ -121,8 +121,7 @@ func (q *query) listLimit(textual bool) int {
 
 // passes looks at what store.Filter has no room for.
 func (s *selection) passes(i *store.Item) bool {
-	if len(s.outlook) > 0 && !slices.Contains(s.outlook, i.Outlook.String()) || s.findings != 0 && i.Findings&s.findings == 0 ||
-		bytes.Compare(s.Sort.Mark(i), s.after) <= 0 {
+	if len(s.outlook) > 0 && !slices.Contains(s.outlook, i.Outlook.String()) || s.findings != 0 && i.Findings&s.findings == 0 {
 		return false
 	}
 	if len(s.binding) == 0 {
@@ -132,15 +131,44 @@ func (s *selection) passes(i *store.Item) bool {
 		i.Binding == fold.BindingNone && slices.Contains(s.binding, noStatus)
 }
 
-// find lists what is selected; all is how many there are beyond the limit, too,
-// and behind the page before.
-func (s *selection) find(r *store.Reader) (p *page, all int, err error) {
+// nearest picks what may be on the page behind a mark, without the page before
+// and most of what stands behind it: a board has many contracts, and a page is
+// short. They come in the order of their ids, which is that of no list.
+type nearest struct {
+	after []byte
+	most  int // how many are wanted; 0: all
+	marks [][]byte
+	worst []byte // nothing behind it can be on the page; nil: that is not known yet
+}
+
+func (n *nearest) takes(mark []byte) bool {
+	if bytes.Compare(mark, n.after) <= 0 || n.worst != nil && bytes.Compare(mark, n.worst) > 0 {
+		return false
+	}
+	if n.most == 0 {
+		return true
+	}
+	if n.marks = append(n.marks, mark); len(n.marks) >= 2*n.most {
+		slices.SortFunc(n.marks, bytes.Compare)
+		n.marks = n.marks[:n.most]
+		n.worst = n.marks[n.most-1]
+	}
+	return true
+}
+
+// find lists what is selected; all is how many there are behind the page before,
+// beyond the limit too, where everything was counted.
+func (s *selection) find(r *store.Reader, counted bool) (p *page, all int, err error) {
 	f := s.Filter
 	if s.limit > 0 {
 		f.Limit = s.limit + 1
 	}
 	if len(s.outlook)+len(s.binding)+len(s.after) > 0 || s.findings != 0 {
-		f.Keep = s.passes
+		near := nearest{after: s.after}
+		if !counted && f.SinceMs == 0 { // which is judged last
+			near.most = f.Limit
+		}
+		f.Keep = func(i *store.Item) bool { return s.passes(i) && near.takes(s.Sort.Mark(i)) }
 	}
 	items, all, err := r.List(f)
 	p = &page{items: items, sort: s.Sort}
@@ -204,7 +232,7 @@ func (h *handler) contracts(q *query, out *reply) error {
 	if err := q.same(out, r, format); err != nil {
 		return err
 	}
-	items, all, err := s.find(r)
+	items, all, err := s.find(r, format == formatText)
 	if err != nil {
 		return err
 	}
@@ -345,7 +373,10 @@ const recordLimit = 200
 func (h *handler) contract(q *query, out *reply) error {
 	format := q.format(formatText, formatJSON)
 	show := report.Show{Secrets: q.private("secrets"), Text: q.private("text")}
-	color, everywhere, venue := q.private("color"), q.word("sightings", "near", "all") == "all", q.venue()
+	color, everywhere, venue := q.private("color"), false, q.venue()
+	if !h.o.Public { // it reads the whole log
+		everywhere = q.word("sightings", "near", "all") == "all"
+	}
 	asked := q.r.PathValue("id")
 	prefix, ok := digits(asked)
 	if !ok {

@@ -25,13 +25,20 @@ type eventPage struct {
 func cursorOf(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
 func (h *handler) events(q *query, out *reply) error {
-	format := q.format(formatLines, formatText, formatJSON, formatStream)
-	if !q.values.Has("format") && strings.Contains(q.r.Header.Get("Accept"), eventStream) {
+	formats := []string{formatLines, formatText, formatJSON}
+	if h.o.Ending != nil {
+		formats = append(formats, formatStream)
+	}
+	format := q.format(formats...)
+	if h.o.Ending != nil && !q.values.Has("format") && strings.Contains(q.r.Header.Get("Accept"), eventStream) {
 		format = formatStream
 	}
 	q.begins = []string{"from", "since", "wait"}
 	from, since, after := q.number("from", 1), q.number("since", 0), q.after()
-	limit, wait := q.limit(0), q.number("wait", 0)
+	limit, wait := q.limit(0), uint64(0)
+	if h.o.Ending != nil {
+		wait = q.number("wait", 0)
+	}
 	given := 0
 	for _, name := range [...]string{"from", "since", "after"} {
 		if q.values.Has(name) {

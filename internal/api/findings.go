@@ -1,8 +1,6 @@
 package api
 
 import (
-	"bytes"
-
 	"github.com/tclk-audit/tclk-audit/fold"
 	"github.com/tclk-audit/tclk-audit/internal/report"
 	"github.com/tclk-audit/tclk-audit/store"
@@ -29,11 +27,15 @@ func (h *handler) findings(q *query, out *reply) error {
 		return err
 	}
 	counts := map[fold.Code]int64{}
+	near := nearest{after: after}
+	if limit > 0 && format != formatText {
+		near.most = limit + 1
+	}
 	f := store.Filter{Venue: venue, Keep: func(i *store.Item) bool {
 		for _, c := range store.Codes(i.Findings) {
 			counts[c]++
 		}
-		return i.Findings&asked != 0 && bytes.Compare(store.ByAccept.Mark(i), after) > 0
+		return i.Findings&asked != 0 && near.takes(store.ByAccept.Mark(i))
 	}}
 	if limit > 0 {
 		f.Limit = limit + 1

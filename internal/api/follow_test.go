@@ -55,7 +55,7 @@ func TestStreamTimes(t *testing.T) {
 		{25 * time.Second, time.Hour, 0, "event: end\ndata: {\"reason\":\"the reader is too slow\",\"since\":13}\n\n"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			h := api.New(s, api.Options{Public: true})
+			h := api.New(s, api.Options{Public: true, Ending: make(chan struct{})})
 			ctx, quit := context.WithTimeout(context.Background(), c.reads)
 			defer quit()
 			w := &slowWriter{head: http.Header{}, each: c.each}
@@ -89,7 +89,7 @@ func TestWaits(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
-			list, _ := entries(t, mustAsk(t, api.New(s, api.Options{Public: true}), "/v1/events?"+c.query), "events")
+			list, _ := entries(t, mustAsk(t, api.New(s, api.Options{Public: true, Ending: make(chan struct{})}), "/v1/events?"+c.query), "events")
 			if took := time.Since(began); took != c.took || len(list) != c.events {
 				t.Errorf("%s: %d events after %v, want %d after %v", c.query, len(list), took, c.events, c.took)
 			}
@@ -107,7 +107,7 @@ func TestCommitWakes(t *testing.T) {
 	}
 	var mu sync.Mutex
 	changed, asked := make(chan struct{}), make(chan struct{}, 100)
-	h := api.New(s, api.Options{Public: true, Changed: func() <-chan struct{} {
+	h := api.New(s, api.Options{Public: true, Ending: make(chan struct{}), Changed: func() <-chan struct{} {
 		mu.Lock()
 		defer mu.Unlock()
 		asked <- struct{}{}

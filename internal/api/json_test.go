@@ -145,6 +145,10 @@ func TestRefusals(t *testing.T) {
 		{h, "/v1/rooms/mb-p-tclk-0000000000000000/records", 404, "3", "in sight"},
 		{h, "/v1/rooms/A/records", 400, "2", "room"},
 		{h, "/v1/nothing", 404, "2", "/v1/contracts"},
+		{h, "/v1/events?format=sse", 400, "2", "jsonl"},
+		{h, "/v1/events?wait=1", 400, "2", "since"},
+		{h, "/v1/events?since=1&from=2", 400, "2", "one of them"},
+		{public, "/v1/contracts/0xc24afe77?sightings=all", 400, "2", "venue"},
 		{public, "/v1/contracts/0xc24afe77?secrets=1", 400, "2", "not shown"},
 		{public, "/v1/rooms/tclk-offers/records?format=export", 400, "2", "not shown"},
 	} {

@@ -93,7 +93,7 @@ func TestPagesMakeTheList(t *testing.T) {
 			t.Errorf("%s: Link is %q", path, link)
 		}
 	}
-	for _, path := range []string{"/v1/contracts?after=AAAA", "/v1/contracts?after=%00", "/v1/rooms/tclk-offers/records?venue=file&format=text&after=AAAAAAAAAA", "/v1/findings?after=AAAA"} {
+	for _, path := range []string{"/v1/contracts?after=AAAA", "/v1/contracts?after=%00", "/v1/findings?after=AAAA"} {
 		if body, _, res := ask(t, h, path); res.StatusCode != http.StatusBadRequest {
 			t.Errorf("%s: status %d\n%s", path, res.StatusCode, body)
 		}

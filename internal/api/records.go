@@ -23,7 +23,8 @@ func (h *handler) records(q *query, out *reply) error {
 	format := q.format(formats...)
 	venue, texts, limit, after := q.venue(), q.private("text"), q.limit(0), q.after()
 	name := q.r.PathValue("room")
-	if after != nil && format != formatJSON {
+	paged := format == formatJSON || h.o.Public
+	if after != nil && !paged {
 		q.fail("after goes with the format "+formatJSON+" here", "ask for it, or without after")
 	}
 	if !protocol.ValidRoom(name) {
@@ -37,11 +38,18 @@ func (h *handler) records(q *query, out *reply) error {
 		return err
 	}
 	defer r.Close()
-	if format == formatJSON {
+	if paged {
 		if err := q.same(out, r, format); err != nil {
 			return err
 		}
-		return recordsJSON(q, r, out, venue, name, after, limit)
+		if venue, err = roomVenue(r, venue, name); err != nil {
+			return err
+		}
+		p := rowPage{q: q, r: r, out: out, venue: venue, room: name, after: after, limit: limit}
+		if format == formatJSON {
+			return p.json()
+		}
+		return p.text()
 	}
 	room, err := findRoom(r, venue, name)
 	if err != nil {
@@ -113,44 +121,77 @@ func roomVenue(r *store.Reader, venue, name string) (string, error) {
 	return found, nil
 }
 
-// recordsJSON writes a page of the rows that have a place in the room's order.
-func recordsJSON(q *query, r *store.Reader, out *reply, venue, name string, after []byte, limit int) error {
-	venue, err := roomVenue(r, venue, name)
-	if err != nil {
-		return err
-	}
-	out.kind = oneObject
-	j := report.NewEncoder(out, true)
-	j.Open('{')
-	j.String("schema", RecordsSchema)
-	j.String("venue", venue)
-	j.String("room", name)
-	j.Key("records")
-	j.Open('[')
-	n, next := 0, ""
-	var mark []byte
-	for row, err := range r.RowsAfter(venue, name, after) {
+// rowPage is a page of the rows that have a place in the room's order.
+type rowPage struct {
+	q           *query
+	r           *store.Reader
+	out         *reply
+	venue, room string
+	after       []byte
+	limit       int
+}
+
+// each calls f with the rows of the page, and gives the mark of the last where
+// there are more.
+func (p *rowPage) each(f func(*store.Record) error) (mark []byte, err error) {
+	n := 0
+	for row, err := range p.r.RowsAfter(p.venue, p.room, p.after) {
 		if err == nil {
-			err = out.alive(n)
+			err = p.out.alive(n)
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if n++; limit > 0 && n > limit || out.full() {
-			next = q.cursor(out, mark)
-			break
+		if n++; p.limit > 0 && n > p.limit || p.out.full() {
+			return mark, nil
 		}
-		j.Element()
-		rowJSON(j, &row.Record)
-		if err := j.Err(); err != nil {
-			return err
+		if err := f(&row.Record); err != nil {
+			return nil, err
 		}
 		mark = row.Mark
 	}
+	return nil, nil
+}
+
+func (p *rowPage) json() error {
+	p.out.kind = oneObject
+	j := report.NewEncoder(p.out, true)
+	j.Open('{')
+	j.String("schema", RecordsSchema)
+	j.String("venue", p.venue)
+	j.String("room", p.room)
+	j.Key("records")
+	j.Open('[')
+	mark, err := p.each(func(r *store.Record) error {
+		j.Element()
+		rowJSON(j, r)
+		return j.Err()
+	})
+	if err != nil {
+		return err
+	}
 	j.Close(']')
-	j.StringOrNull("next", next)
+	j.StringOrNull("next", p.q.cursor(p.out, mark))
 	j.Close('}')
 	return endJSON(j)
+}
+
+func (p *rowPage) text() error {
+	p.out.kind = plainText
+	t := table{p: report.NewPage(p.out, false), head: report.Head("SEQ", "TIME", "CLASS", "BYTES", "SHA256", "GENERATION")}
+	mark, err := p.each(func(r *store.Record) error { return t.add(recordRow(r, true, false)) })
+	if err != nil {
+		return err
+	}
+	if mark == nil {
+		return t.end(t.shown, "row", "rows")
+	}
+	p.q.cursor(p.out, mark)
+	if err := t.end(-1, "", ""); err != nil {
+		return err
+	}
+	t.p.Line("the first ", report.Count(int64(t.shown)), " of these; there are more")
+	return t.p.Flush()
 }
 
 // rowJSON writes a row of a room; what a malformed row does not say is null.

@@ -278,7 +278,6 @@ func TestAnswersPassTheDocument(t *testing.T) {
 				ask(path, "?"+name+"=%00")
 			}
 		}
-		ask("/api/v1/contracts/{id}", "?format=json&sightings=all")
 		ask("/api/v1/events", "?format=json&since=3&limit=2")
 		res, err := s.client.Do(s.request(t, http.MethodGet, "/api/v1/events?format=sse&since=5"))
 		if err != nil {
