@@ -268,6 +268,9 @@ type Record struct {
 	Size       int64    // of the bytes, without line end
 	Hash       [32]byte // sha256 of the bytes; of a longer row than is kept, of what is
 
+	// Coverage is what happened to the room, of an entry that is about that.
+	Coverage *Coverage
+
 	again bool
 }
 
@@ -319,7 +322,11 @@ func (r *Reader) record(pos uint64, e *entry) (Record, error) {
 		rec.Size = max(rec.Size, int64(len(e.raw)))
 		return rec, nil
 	case entryRow:
-	case entryClock, entryCoverage:
+	case entryCoverage:
+		c := e.covered()
+		rec.TsMs, rec.Coverage = e.ms, &c
+		return rec, nil
+	case entryClock:
 		rec.TsMs = e.ms
 		return rec, nil
 	default:

@@ -46,7 +46,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case <-ctx.Done():
 		select {
 		case err = <-done:
-		case <-time.After(grace):
+		case <-time.After(max(grace, time.Duration(a.grace.Load()))):
 			err = ctx.Err()
 		}
 	}
@@ -100,6 +100,7 @@ type app struct {
 	name           string                 // the command as typed, for hints
 	started        atomic.Bool            // flags and arguments were understood
 	exit           int                    // what a verb answered
+	grace          atomic.Int64           // how long the verb may take to end, ns; at least grace
 	kept           atomic.Pointer[string] // what a verb leaves behind that is interrupted
 }
 
@@ -202,7 +203,7 @@ func (a *app) root() *cobra.Command {
 	})
 	for _, cmd := range []*cobra.Command{
 		a.verifyCommand(), a.explainCommand(), a.decodeCommand(), a.genCommand(),
-		a.ingestCommand(), a.contractsCommand(), a.offersCommand(), a.partiesCommand(), a.showCommand(), a.roomsCommand(), a.recordsCommand(),
+		a.ingestCommand(), a.watchCommand(), a.contractsCommand(), a.offersCommand(), a.partiesCommand(), a.showCommand(), a.roomsCommand(), a.recordsCommand(),
 		a.findingsCommand(), a.eventsCommand(), a.statusCommand(), a.serveCommand(), a.rebuildCommand(), a.backupCommand(), a.compactCommand(), a.pruneCommand(),
 		a.versionCommand(), a.docsCommand(root),
 	} {

@@ -156,8 +156,12 @@ func (q *query) eventList(r *store.Reader, out *reply, format string, ask eventP
 }
 
 func eventLine(p *report.Page, e *store.Event, cause *store.Record) error {
-	line := pad(strconv.FormatUint(e.Number, 10), 9) + "  " + pad(causeTime(cause), 24) + "  " + report.ShortID(e.Contract) + "  " +
-		pad(e.Kind.String(), 8) + "  " + change(e)
+	contract, what := report.ShortID(e.Contract), change(e)
+	if e.Kind == store.EventCoverage && cause.Coverage != nil {
+		contract, what = pad("-", len(contract)), coverageText(cause.Coverage)
+	}
+	line := pad(strconv.FormatUint(e.Number, 10), 9) + "  " + pad(causeTime(cause), 24) + "  " + contract + "  " +
+		pad(e.Kind.String(), 8) + "  " + what
 	p.Line(strings.TrimRight(line, " "))
 	return p.Err()
 }
@@ -191,6 +195,8 @@ func change(e *store.Event) string {
 			parts = append(parts, "-"+c)
 		}
 		return strings.Join(parts, " ")
+	case store.EventDeadline:
+		return "refund opens in " + report.Span(e.DeadlineMs-e.ClockMs) + ", and nothing is revealed"
 	}
 	return ""
 }
@@ -248,7 +254,12 @@ func eventJSON(j *report.Encoder, e *store.Event, cause *store.Record) {
 	j.String("id", e.ID())
 	j.String("kind", e.Kind.String())
 	j.String("venue", e.Venue)
-	j.ID("contract", e.Contract)
+	if e.Kind == store.EventCoverage {
+		j.Key("contract")
+		j.Null()
+	} else {
+		j.ID("contract", e.Contract)
+	}
 	j.Uint("revision", e.Revision)
 	if e.Previous == 0 {
 		j.Key("previous")
@@ -283,7 +294,55 @@ func eventJSON(j *report.Encoder, e *store.Event, cause *store.Record) {
 		}
 		j.Close(']')
 	}
+	j.Key("deadline")
+	if e.Kind == store.EventDeadline {
+		j.Open('{')
+		j.Int("refundAfterMs", e.DeadlineMs)
+		j.Int("clockMs", e.ClockMs)
+		j.Int("msRemaining", e.DeadlineMs-e.ClockMs)
+		j.Close('}')
+	} else {
+		j.Null()
+	}
+	j.Key("coverage")
+	if c := cause.Coverage; e.Kind == store.EventCoverage && c != nil {
+		coverageJSON(j, c)
+	} else {
+		j.Null()
+	}
 	j.Close('}')
+}
+
+// coverageJSON writes what happened to a room beside its rows.
+func coverageJSON(j *report.Encoder, c *store.Coverage) {
+	j.Open('{')
+	j.String("code", c.Code.String())
+	j.String("room", c.Room)
+	j.Uint("generation", c.Generation)
+	from, to, at := int64(c.From), int64(c.To), c.TsMs
+	orNull := func(n *int64) *int64 {
+		if *n == 0 {
+			return nil
+		}
+		return n
+	}
+	j.IntOrNull("fromSeq", orNull(&from))
+	j.IntOrNull("toSeq", orNull(&to))
+	j.IntOrNull("tsMs", orNull(&at))
+	j.String("evidence", c.Evidence)
+	j.Close('}')
+}
+
+// coverageText says in words what happened to a room.
+func coverageText(c *store.Coverage) string {
+	s := c.Code.String() + " " + report.Printable(c.Room)
+	switch {
+	case c.To > c.From:
+		s += ", seqs " + strconv.FormatUint(c.From, 10) + " to " + strconv.FormatUint(c.To, 10)
+	case c.To > 0:
+		s += ", seq " + strconv.FormatUint(c.To, 10)
+	}
+	return s
 }
 
 // conclusionJSON writes the members that an event of the kind is about.

@@ -77,6 +77,17 @@ const (
 	minWarning = 30 * time.Second // the venue's clock is known to some seconds
 )
 
+// Check says what is wrong with the options; nil for nothing.
+func (o Options) Check() error {
+	o, err := o.withDefaults()
+	for i := range o.Venues {
+		if err == nil {
+			_, err = newSite(nil, o.Venues[i])
+		}
+	}
+	return err
+}
+
 // withDefaults checks the options and fills them in.
 func (o Options) withDefaults() (Options, error) {
 	switch {
