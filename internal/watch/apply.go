@@ -10,6 +10,7 @@ import (
 	"github.com/tclk-audit/tclk-audit/export/venue"
 	"github.com/tclk-audit/tclk-audit/protocol"
 	"github.com/tclk-audit/tclk-audit/store"
+	"github.com/tclk-audit/tclk-audit/verify"
 )
 
 // line is one line of an export, or one row of a page.
@@ -402,7 +403,9 @@ func (s *site) judge(r *room, lines []line) error {
 		}
 		if j.Malformed == protocol.ReasonNone {
 			t.TsMs = j.Row.Record.TsMs
-			s.ts = max(s.ts, t.TsMs)
+		}
+		if j.Row.Verify.Class == verify.Authentic {
+			s.ts = max(s.ts, t.TsMs) // as the store sees the venue's clock
 		}
 		s.w.stored(s, r, j)
 	}

@@ -250,6 +250,9 @@ func (s *sim) sound(st *store.Store) {
 }
 
 func seeds(t *testing.T, n int) []uint64 {
+	if testing.Short() {
+		n = 4
+	}
 	if s := os.Getenv("TCLK_SEED"); s != "" {
 		seed, err := strconv.ParseUint(s, 10, 64)
 		if err != nil {
@@ -305,7 +308,7 @@ func simulate(t *testing.T, seed uint64, profile double.Profile) {
 	}
 	s.v.SetFaults(double.Faults{Share: share, LateShare: 0.05, LateMax: 10 * time.Minute, TornShare: 0.002})
 	for range 5 {
-		s.trade(time.Duration(rnd.IntN(120))*time.Second, 0.5+rnd.Float64()*8)
+		s.trade(time.Duration(rnd.IntN(90))*time.Second, 0.5+rnd.Float64()*5)
 		switch rnd.IntN(5) {
 		case 0:
 			s.v.Compact(protocol.BoardRoom)
