@@ -934,19 +934,7 @@ func (r *Reader) venueStatus(v *venue) (VenueStatus, error) {
 		return s, err
 	}
 	s.Ranges = int64(len(v.ranges))
-	for i, g := range v.ranges {
-		s.Held += g.to - g.from + 1
-		switch {
-		case i == 0:
-			if g.gen == v.first.gen && v.first.seq < g.from {
-				s.Missing += g.from - v.first.seq
-			}
-		case v.ranges[i-1].gen != g.gen && g.from <= v.ranges[i-1].to:
-			s.Missing += g.from - 1
-		default:
-			s.Missing += g.from - v.ranges[i-1].to - 1
-		}
-	}
+	s.Held, s.Missing, _ = v.holes()
 	err := r.scan([]byte{keyRoom, v.no}, func(k, val []byte) (bool, error) {
 		if k[2] != 1 {
 			s.OtherRooms++

@@ -317,6 +317,10 @@ func (p *projector) warnings(v *venue) error {
 			return err
 		}
 		next.event = p.w.s.state.events
+		if p.w.listener.Deadline != nil {
+			e.Number, e.Venue = next.event, v.alias
+			p.w.listener.Deadline(&e)
+		}
 		p.putContract(v.no, l.id, &next)
 		p.w.changed(v, l.id, &next)
 	}
@@ -338,6 +342,9 @@ type Listener struct {
 	// Step is told of a step of a contract whose row came with this window, once
 	// a window. Both are good until it returns.
 	Step func(venue string, c *fold.Contract, s *fold.Step)
+	// Deadline is told of each warning that a lock's refund deadline comes near
+	// without a reveal, before its window is committed.
+	Deadline func(e *Event)
 	// Window is told of each committed window.
 	Window func(w WindowInfo)
 }

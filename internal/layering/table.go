@@ -92,6 +92,13 @@ var Table = []Row{
 		TestOwn: []string{double},
 	},
 	{
+		Pkg:   "internal/obs",
+		Own:   []string{"protocol", "verify", "fold", "store", audit, watch, report},
+		Third: []string{"github.com/prometheus/client_golang"},
+		// Its tests observe watchers of the venue of the tests.
+		TestOwn: []string{"export/venue", ingest, double},
+	},
+	{
 		Pkg:   audit,
 		Own:   []string{"protocol", "verify", "fold", "export"},
 		Third: []string{"golang.org/x/sync"},
