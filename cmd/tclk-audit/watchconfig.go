@@ -331,8 +331,8 @@ func (a *app) printConfig(c *watchConfig) error {
 			}
 			value = dir
 		}
-		if name == "rule" && flag.Value.String() == "" {
-			continue
+		if (name == "rules" || name == "rule") && !c.flags.rulesGiven || name == "rule" && flag.Value.String() == "" {
+			continue // a store that is there keeps its own
 		}
 		if err := put(name, value); err != nil {
 			return err

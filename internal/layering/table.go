@@ -20,6 +20,7 @@ const (
 	api     = "internal/api"
 	control = "internal/control"
 	watch   = "internal/watch"
+	obs     = "internal/obs"
 	venue   = "export/venue"
 	serve   = "internal/serve"
 	gen     = "internal/gen"
@@ -88,15 +89,13 @@ var Table = []Row{
 	{
 		Pkg: watch,
 		Own: []string{"protocol", "verify", "fold", "export", venue, "store", audit},
-		// Its tests watch the venue of the tests.
-		TestOwn: []string{double},
 	},
 	{
-		Pkg:   "internal/obs",
+		Pkg:   obs,
 		Own:   []string{"protocol", "verify", "fold", "store", audit, watch, report},
 		Third: []string{"github.com/prometheus/client_golang"},
 		// Its tests observe watchers of the venue of the tests.
-		TestOwn: []string{"export/venue", ingest, double},
+		TestOwn: []string{venue, ingest},
 	},
 	{
 		Pkg:   audit,
@@ -150,10 +149,11 @@ var Table = []Row{
 	},
 	{
 		Pkg: "cmd/tclk-audit",
-		Own: []string{"protocol", "fold", "export", "store", audit, report, ingest, api, control, serve, gen},
+		Own: []string{"protocol", "fold", "export", "store", audit, report, ingest, watch, obs, api, control, serve, gen},
 		Third: []string{
 			"github.com/schollz/progressbar/v3",
 			"github.com/spf13/cobra",
+			"go.yaml.in/yaml/v3",
 			"golang.org/x/term",
 		},
 	},
