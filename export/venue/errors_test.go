@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -99,6 +100,8 @@ func TestErrors(t *testing.T) {
 		{"no JSON", respond(200, hostile, "Content-Type", jsonType), bodyKind(BodyNotJSON), true},
 		{"another room", respond(200, strings.Replace(emptyPage, `"x"`, `"y"`, 1), "Content-Type", jsonType), bodyKind(BodyShape), true},
 		{"too long", respond(200, big, "Content-Type", jsonType), bodyKind(BodyLimit), false},
+		{"too long by its header", respond(200, big, "Content-Type", jsonType, "Content-Length", fmt.Sprint(len(big)+wireExtra)), bodyKind(BodyLimit), false},
+		{"empty gzip without end", respond(200, strings.Repeat(string(zipped("")), maxPage/20), "Content-Type", jsonType, "Content-Encoding", "gzip"), bodyKind(BodyLimit), false},
 		{"too long unpacked", respond(200, string(zipped(big)), "Content-Type", jsonType, "Content-Encoding", "gzip"), bodyKind(BodyLimit), false},
 		{"brotli", respond(200, "\x0b\x02\x80", "Content-Type", jsonType, "Content-Encoding", "br"), bodyKind(BodyCompression), true},
 		{"gzip twice", respond(200, "", "Content-Type", jsonType, "Content-Encoding", "gzip, gzip"), bodyKind(BodyCompression), true},
@@ -120,6 +123,9 @@ func TestErrors(t *testing.T) {
 			p, err := c.Room(t.Context(), "x", Query{})
 			if p != nil || err == nil || !tc.want(err) {
 				t.Fatalf("%+v, %T %v", p, err, err)
+			}
+			if body := new(BodyError); errors.As(err, &body) && body.Kind.String() == "unknown" {
+				t.Error("a kind without a code")
 			}
 			if Temporary(err) != tc.temporary {
 				t.Errorf("temporary: %v", Temporary(err))
@@ -187,6 +193,21 @@ func TestRedirectElsewhere(t *testing.T) {
 	}
 }
 
+// A venue that cannot show that it is the one named is not asked anything.
+func TestStrangersCertificate(t *testing.T) {
+	asked := false
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { asked = true }))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	defer s.Close()
+	c := client(t, Options{Origin: s.URL})
+	_, err := c.Room(t.Context(), "x", Query{})
+	if !errors.As(err, new(*NetworkError)) || !strings.Contains(err.Error(), "certificate") || asked {
+		t.Errorf("asked: %v, %v", asked, err)
+	}
+	plain(t, err)
+}
+
 func TestNameErrors(t *testing.T) {
 	c := client(t, Options{Transport: carry(func(r *http.Request) (*http.Response, error) {
 		t.Errorf("asked %s", r.URL)
@@ -219,18 +240,21 @@ func TestBomb(t *testing.T) {
 	nothing := func([]byte, uint64, bool) error { return nil }
 
 	var e *BodyError
-	_, err := send(zipped(strings.Repeat("\n", 64<<20))).Export(t.Context(), "x", 0, nothing)
+	_, err := send(zipped(strings.Repeat("\n", 16<<20))).Export(t.Context(), "x", 0, nothing)
 	if !errors.As(err, &e) || e.Kind != BodyLimit || !strings.Contains(err.Error(), "bomb") || Temporary(err) {
 		t.Errorf("%v", err)
 	}
 
 	var rows strings.Builder
-	for i := range 600 {
+	for i := range 150 {
 		fmt.Fprintf(&rows, `{"seq":%d,"ts":"2026-11-30T16:00:%02d.077710Z","from":"a","text":"%s"}`+"\n", i+1, i%60, strings.Repeat("😀", 4096))
 	}
 	packed := zipped(rows.String())
-	x, err := send(packed).Export(t.Context(), "x", 600, nothing)
-	if err != nil || x.Lines != 600 || x.Bytes != int64(rows.Len()) {
+	if rows.Len() < 200*len(packed) || rows.Len() < ratioFloor {
+		t.Fatalf("%d bytes of %d are no hard case", len(packed), rows.Len())
+	}
+	x, err := send(packed).Export(t.Context(), "x", 150, nothing)
+	if err != nil || x.Lines != 150 || x.Bytes != int64(rows.Len()) {
 		t.Errorf("%d bytes for %d: %+v, %v", len(packed), rows.Len(), x, err)
 	}
 }

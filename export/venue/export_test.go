@@ -2,6 +2,7 @@ package venue
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -160,7 +161,13 @@ func TestExportsAtOnce(t *testing.T) {
 				done <- err
 			}()
 		}
-		begin := time.Now()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := c.Export(ctx, "x", 0, nil); !errors.Is(err, context.DeadlineExceeded) || c.Budget().Taken != 2 {
+			t.Errorf("%v, %+v", err, c.Budget())
+		}
+		begin := time.Now().Add(-time.Second)
 		for range 6 {
 			if err := <-done; err != nil {
 				t.Error(err)

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -17,7 +19,8 @@ const agentDocument = `{"name":"technocore.chat","version":"0.13.1","limits":{"r
  "rooms":250000,"room_ring_bytes":10485760,"retention_seconds":604800,"long_poll_seconds":10,"note":"per address"}}`
 
 // documents makes a client for a venue with these two documents; "" is a 404,
-// "<" HTML, "5" a 500, "!" no answer at all.
+// "<" HTML, "5" a 500, ">" a redirect, "429" and "cut" what they say, "!" no
+// answer at all.
 func documents(t *testing.T, config, agent *string, o Options) *Client {
 	o.Transport = carry(func(r *http.Request) (*http.Response, error) {
 		doc := *agent
@@ -31,6 +34,16 @@ func documents(t *testing.T, config, agent *string, o Options) *Client {
 			return answer(r, 200, "text/html", "<html>"), nil
 		case doc == "5":
 			return answer(r, 500, kindText, "Internal Server Error"), nil
+		case doc == "429":
+			resp := answer(r, 429, kindText, "429")
+			resp.Header.Set("Retry-After", "1")
+			return resp, nil
+		case doc == ">":
+			return answer(r, 307, "", ""), nil
+		case doc == "cut":
+			resp := answer(r, 200, kindJSON, "")
+			resp.Body = io.NopCloser(iotest.ErrReader(io.ErrUnexpectedEOF))
+			return resp, nil
 		case doc == "!":
 			return nil, io.ErrUnexpectedEOF
 		}
@@ -77,25 +90,33 @@ func TestDiscover(t *testing.T) {
 			want{"", "/config, /.well-known/agent.json", true, 120, 10 * time.Second, 4, day, 7 * day, true}},
 		{"other shapes", `{"settings":[]}`, `{}`,
 			want{"", "no /config (the document has no object settings), no /.well-known/agent.json (the document has no object limits): defaults", false, 120, 10 * time.Second, 4, day, 7 * day, true}},
+		{"no answers of use", "429", ">",
+			want{"", "no /config (status 429), no /.well-known/agent.json (status 307): defaults", false, 120, 10 * time.Second, 4, day, 7 * day, true}},
+		{"a version without end", `{"version":"` + strings.Repeat("1", 65) + `","settings":{}}`, "\xff",
+			want{"", "/config, no /.well-known/agent.json (the document is not UTF-8)", true, 120, 10 * time.Second, 4, day, 7 * day, true}},
+		{"cut", "cut", "",
+			want{"", "no /config (the answer was cut short), no /.well-known/agent.json (status 404): defaults", false, 120, 10 * time.Second, 4, day, 7 * day, true}},
 		{"no JSON", `{"settings":{}`, "!",
 			want{"", "no /config (the document is not JSON), no /.well-known/agent.json (no answer): defaults", false, 120, 10 * time.Second, 4, day, 7 * day, true}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := documents(t, &tc.config, &tc.agent, Options{})
-			l, err := c.Discover(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := want{l.Version, l.Source, l.Found, l.ReadsPerMinute, l.MaxWait, l.WaitersPerIP, l.Stillborn, l.Retention, l.Exports && l.Signatures && l.Generations}
-			if got != tc.want || l.Exports != l.Signatures || l.Exports != l.Generations || l.RoomRingBytes != 10<<20 {
-				t.Errorf("got  %+v\nwant %+v", got, tc.want)
-			}
-			if c.Limits() != l {
-				t.Errorf("%+v", c.Limits())
-			}
-			if b := c.Budget(); b.Full != 0.8*float64(l.ReadsPerMinute) || b.Taken != 0 || b.Left > 61 {
-				t.Errorf("%+v", b)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				c := documents(t, &tc.config, &tc.agent, Options{})
+				l, err := c.Discover(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := want{l.Version, l.Source, l.Found, l.ReadsPerMinute, l.MaxWait, l.WaitersPerIP, l.Stillborn, l.Retention, l.Exports && l.Signatures && l.Generations}
+				if got != tc.want || l.Exports != l.Signatures || l.Exports != l.Generations || l.RoomRingBytes != 10<<20 {
+					t.Errorf("got  %+v\nwant %+v", got, tc.want)
+				}
+				if c.Limits() != l {
+					t.Errorf("%+v", c.Limits())
+				}
+				if b := c.Budget(); b.Full != 0.8*float64(l.ReadsPerMinute) || b.Taken != 0 || b.Left > 61 {
+					t.Errorf("%+v", b)
+				}
+			})
 		})
 	}
 }
