@@ -1,6 +1,7 @@
 package venue
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -15,8 +16,9 @@ import (
 const (
 	// maxRatio is how many times its size an answer may grow when it is
 	// unpacked, once it is longer than ratioFloor. Rows that a hostile writer
-	// chose for it grow up to about 460 times, and must still be read.
-	maxRatio   = 1000
+	// chose for it grow about 570 times, and must still be read; a bomb grows
+	// 1,030 times.
+	maxRatio   = 800
 	ratioFloor = 1 << 20 // bytes
 	// wireExtra is how much longer than its text limit an answer may be on the
 	// wire. Compression without effect adds less.
@@ -70,6 +72,7 @@ func (b *body) Read(p []byte) (int, error) {
 // read returns the body as text, or a *BodyError or *CutError.
 func (b *body) read() ([]byte, error) {
 	var text io.Reader = b
+	taken := func() int64 { return b.wire }
 	packed := false
 	switch b.code {
 	case "", "identity":
@@ -82,7 +85,9 @@ func (b *body) read() ([]byte, error) {
 		return nil, b.tooLong()
 	}
 	if packed {
-		z, err := gzip.NewReader(b)
+		ahead := bufio.NewReader(b)
+		taken = func() int64 { return b.wire - int64(ahead.Buffered()) }
+		z, err := gzip.NewReader(ahead)
 		if err != nil {
 			return nil, b.failed(err, 0)
 		}
@@ -105,7 +110,7 @@ func (b *body) read() ([]byte, error) {
 		switch size := int64(len(buf)); {
 		case size > b.a.max:
 			return nil, b.tooLong()
-		case packed && size > ratioFloor && size > maxRatio*b.wire:
+		case packed && size > ratioFloor && size > maxRatio*taken():
 			return nil, &BodyError{b.a.path, BodyLimit, fmt.Sprintf("the answer grows to more than %d times its size when it is unpacked, as a compression bomb does", maxRatio)}
 		case err == io.EOF:
 			return buf, nil

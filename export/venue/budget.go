@@ -142,15 +142,14 @@ func (b *budget) next(free bool) time.Duration {
 		b.taken++
 		return 0
 	}
-	return b.until(now, 1)
+	return max(1, b.until(now, 1))
 }
 
-// until is the time to the n-th token, at least a nanosecond: a call that was
-// told to wait must not spin.
+// until is the time to the n-th token.
 func (b *budget) until(now time.Time, n float64) time.Duration {
 	missing := n - b.lim.TokensAt(now)
 	if missing <= 0 {
-		return 1
+		return 0
 	}
 	return time.Duration(math.Ceil(missing/float64(b.lim.Limit())*float64(time.Second))) + 1
 }
@@ -201,12 +200,7 @@ func (b *budget) ready() time.Duration {
 	defer b.mu.Unlock()
 	now := time.Now()
 	b.ease(now)
-	pause := max(0, b.paused.Sub(now))
-	n := float64(1 + b.waiting)
-	if b.lim.TokensAt(now) >= n {
-		return pause
-	}
-	return max(pause, b.until(now, n))
+	return max(0, b.paused.Sub(now), b.until(now, float64(1+b.waiting)))
 }
 
 func (b *budget) state() Budget {

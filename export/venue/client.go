@@ -86,7 +86,9 @@ type Options struct {
 	MaxExport int64
 }
 
-// Client reads one venue. It is safe for concurrent use.
+// Client reads one venue. It is safe for concurrent use. Its own transport has
+// at most 16 connections, so more calls at once than that wait, within their
+// time, for one.
 type Client struct {
 	origin    string
 	opts      Options

@@ -120,9 +120,7 @@ func captures(t testing.TB) []capture {
 		}
 		head, body, _ := strings.Cut(rest, "\n\n")
 		body = strings.TrimSuffix(body, "\n") // that of the listing
-		if strings.Contains(head, "Transfer-Encoding: chunked") {
-			head = strings.Replace(head, "Transfer-Encoding: chunked", fmt.Sprint("Content-Length: ", len(body)), 1)
-		}
+		head = strings.Replace(head, "Transfer-Encoding: chunked", fmt.Sprint("Content-Length: ", len(body)), 1)
 		resp, err := http.ReadResponse(bufio.NewReader(strings.NewReader(strings.ReplaceAll(head, "\n", "\r\n")+"\r\n\r\n"+body)), nil)
 		if err != nil {
 			t.Fatal(err)

@@ -3,6 +3,7 @@ package venue
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"strconv"
 	"unicode/utf8"
 )
@@ -37,13 +38,13 @@ func (c *Client) Export(ctx context.Context, room string, atLeast uint64, f func
 	if err := checkName("room", room); err != nil {
 		return nil, err
 	}
+	a := ask{path: "/r/" + room + "/export", kind: kindLines, within: exportTime, max: c.opts.MaxExport, export: true}
 	select {
 	case c.exports <- struct{}{}:
 		defer func() { <-c.exports }()
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, fmt.Errorf("venue: GET %s: while it waited for other exports: %w", a.path, ctx.Err())
 	}
-	a := ask{path: "/r/" + room + "/export", kind: kindLines, within: exportTime, max: c.opts.MaxExport, export: true}
 	body, r, h, err := c.get(ctx, a)
 	if err != nil {
 		return nil, err
