@@ -78,6 +78,8 @@ type Observer struct {
 
 	lastCommit atomic.Int64 // Unix ns; 0: none
 
+	fresh time.Duration // cacheTime
+
 	mu     sync.Mutex
 	met    map[string]bool // venues whose counters are there
 	closed bool
@@ -97,7 +99,7 @@ func New(o Options) (*Observer, error) {
 	if !ok {
 		return nil, errors.New("obs: the registerer cannot gather what it registers: give a prometheus.Registry")
 	}
-	ob := &Observer{o: o, log: o.Log, gather: gather, met: map[string]bool{}, limit: limiter{kinds: map[[2]string]*limited{}}}
+	ob := &Observer{o: o, log: o.Log, gather: gather, met: map[string]bool{}, fresh: cacheTime, limit: limiter{kinds: map[[2]string]*limited{}}}
 	if ob.log == nil {
 		ob.log = slog.New(slog.DiscardHandler)
 	}
