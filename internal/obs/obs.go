@@ -224,7 +224,8 @@ func (ob *Observer) request(venue, ask, code string, took time.Duration) {
 	}
 	ob.requests.WithLabelValues(venue, ask, code).Inc()
 	ob.took.WithLabelValues(venue, ask).Observe(took.Seconds())
-	ob.write(slog.LevelDebug, kindRequest, venue, "request ended", slog.String("ask", ask), slog.String("code", code), slog.Duration("took", took))
+	ob.log.LogAttrs(context.Background(), slog.LevelDebug, "request ended",
+		slog.String("venue", venue), slog.String("ask", ask), slog.String("code", code), slog.Duration("took", took))
 }
 
 func (ob *Observer) row(venue string, class watch.Class, j *audit.Judged) {
