@@ -144,7 +144,7 @@ var (
 	byNeed     = Label{Name: "need", Values: watch.Needs()}
 	byAsk      = Label{Name: "ask", Values: watch.Asks()}
 	byCode     = Label{Name: "code", Values: watch.Codes()}
-	byKind     = Label{Name: "kind", Values: []string{kindNotice, kindSerious, kindLost, kindReset, kindDeadline, kindRequest}}
+	byKind     = Label{Name: "kind", Values: []string{kindNotice, kindSerious, kindLost, kindReset, kindDeadline}}
 	byAnswer   = Label{Name: "answer", Values: []string{"1xx", "2xx", "3xx", "4xx", "5xx"}}
 	ofVersion  = Label{Name: "version", Form: regexp.MustCompile(`^[0-9A-Za-z.+_-]{1,64}$`)}
 	ofRules    = Label{Name: "rules", Form: regexp.MustCompile(`^(spec|reference)(\+[a-z-]{1,20}){0,3}$`)}

@@ -17,7 +17,6 @@ const (
 	kindLost     = "lost-rows"
 	kindReset    = "room-reset"
 	kindDeadline = "deadline"
-	kindRequest  = "request"
 )
 
 const (

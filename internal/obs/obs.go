@@ -78,6 +78,8 @@ type Observer struct {
 
 	lastCommit atomic.Int64 // Unix ns; 0: none
 
+	fresh time.Duration // cacheTime
+
 	mu     sync.Mutex
 	met    map[string]bool // venues whose counters are there
 	closed bool
@@ -97,7 +99,7 @@ func New(o Options) (*Observer, error) {
 	if !ok {
 		return nil, errors.New("obs: the registerer cannot gather what it registers: give a prometheus.Registry")
 	}
-	ob := &Observer{o: o, log: o.Log, gather: gather, met: map[string]bool{}, limit: limiter{kinds: map[[2]string]*limited{}}}
+	ob := &Observer{o: o, log: o.Log, gather: gather, met: map[string]bool{}, fresh: cacheTime, limit: limiter{kinds: map[[2]string]*limited{}}}
 	if ob.log == nil {
 		ob.log = slog.New(slog.DiscardHandler)
 	}
@@ -222,7 +224,8 @@ func (ob *Observer) request(venue, ask, code string, took time.Duration) {
 	}
 	ob.requests.WithLabelValues(venue, ask, code).Inc()
 	ob.took.WithLabelValues(venue, ask).Observe(took.Seconds())
-	ob.write(slog.LevelDebug, kindRequest, venue, "request ended", slog.String("ask", ask), slog.String("code", code), slog.Duration("took", took))
+	ob.log.LogAttrs(context.Background(), slog.LevelDebug, "request ended",
+		slog.String("venue", venue), slog.String("ask", ask), slog.String("code", code), slog.Duration("took", took))
 }
 
 func (ob *Observer) row(venue string, class watch.Class, j *audit.Judged) {

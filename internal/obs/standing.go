@@ -100,7 +100,7 @@ func (ob *Observer) metrics() *store.Metrics {
 	if ob.closed {
 		return nil
 	}
-	if !ob.readAt.IsZero() && time.Since(ob.readAt) < cacheTime {
+	if !ob.readAt.IsZero() && time.Since(ob.readAt) < ob.fresh {
 		return ob.read
 	}
 	m, err := readStore(ob.o.Store)
