@@ -70,7 +70,6 @@ type site struct {
 	caught  time.Time // when the board was last read to its end
 	lag     int64     // rows of the board that were seen to be there and are not read
 	refused int64     // 429s so far
-	lost    time.Time // last success of any kind
 }
 
 func newSite(w *Watcher, o Venue) (*site, error) {

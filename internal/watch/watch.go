@@ -42,12 +42,11 @@ type Watcher struct {
 	failed  error
 	unread  int // rooms that a single pass could not read
 
-	soiled    time.Time // since when something waits to be committed
-	urgent    bool
-	raws      []export.RawRow
-	row       store.Row
-	rows      int64
-	committed int64
+	soiled time.Time // since when something waits to be committed
+	urgent bool
+	raws   []export.RawRow
+	row    store.Row
+	rows   int64
 
 	pass Pass
 
