@@ -98,7 +98,7 @@ func (c *call) chargeWrite() (reply, bool) {
 
 // limited is the answer to a request beyond a budget.
 func (c *call) limited(what, open string, most int, per string, wait time.Duration) reply {
-	seconds := max(1, int(math.Round(wait.Seconds())))
+	seconds := max(1, int(math.RoundToEven(wait.Seconds())))
 	unit := "minute"
 	every := 60 / float64(most)
 	if per == "day" {
