@@ -228,7 +228,7 @@ var (
 
 // How the watcher stands.
 var (
-	famUp        = family("venue_up", Gauge, "1 where the venue answers. 0 where nothing was read yet, requests fail in a row, or the watcher does not run: then what was last heard is absent.", byVenue)
+	famUp        = family("venue_up", Gauge, "1 where the venue answers. 0 where nothing was read yet, 5 requests failed in a row, or the watcher has not said for 30 s how it stands.", byVenue)
 	famLag       = family("room_lag_rows", Gauge, "Rows of the board that were seen to be there and are not read. Absent before the first look, and where the venue is down.", byVenue, byClass)
 	famSuccess   = family("room_last_success_age_seconds", Gauge, "Time since the last success, of the room of the class that was read longest ago. Absent where none was read.", byVenue, byClass)
 	famOverdue   = family("room_overdue_seconds", Gauge, "How long overdue the read of the room is that is due longest; 0 where none is. Absent where none was read.", byVenue, byClass)

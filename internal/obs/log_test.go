@@ -34,7 +34,7 @@ func TestHostile(t *testing.T) {
 	for _, format := range []string{"json", "text"} {
 		var out bytes.Buffer
 		state := watch.State{At: time.Now()}
-		ob, _ := newObserver(t, Options{
+		ob, reg := newObserver(t, Options{
 			Version: hostile[0], State: func() watch.State { return state }, Log: NewLogger(&out, format, slog.LevelDebug),
 		})
 		l := ob.Listener()
@@ -53,7 +53,7 @@ func TestHostile(t *testing.T) {
 			c := &fold.Contract{Room: text, Rail: text, Amount: text}
 			s := fold.Step{Type: protocol.TypeReveal, OK: true, From: text, Text: text, Rail: text, Ref: text, Detail: text}
 			l.Store.Step("sim", c, &s)
-			s.OK, s.Reason = false, protocol.Reason(200)
+			s.OK, s.Reason = false, protocol.NotPayee
 			l.Store.Step("sim", c, &s)
 			l.Coverage("sim", watch.ClassOther, store.Coverage{Code: store.LostReaped, Room: text, Evidence: text})
 			l.Coverage(text, watch.ClassOther, store.Coverage{Code: store.CoverageCode(99), Room: text})
@@ -64,6 +64,8 @@ func TestHostile(t *testing.T) {
 				{Alias: "sim", Limits: venue.Limits{Found: true, Version: text}, Needs: map[string]int{text: 1}, Classes: map[watch.Class]watch.ClassState{watch.Class(text): {Rooms: 3}}},
 				{Alias: text},
 			}
+			samples, _ := gather(t, reg)
+			closed(t, samples)
 			code, body := page(t, ob)
 			if code != 200 {
 				t.Fatalf("status %d: %s", code, body)

@@ -80,8 +80,9 @@ type Observer struct {
 
 	fresh time.Duration // cacheTime
 
-	mu     sync.Mutex
-	met    map[string]bool // venues whose counters are there
+	met sync.Map // venues whose counters are there
+
+	mu     sync.Mutex // held while the store is read: the watcher's goroutine takes none
 	closed bool
 	read   *store.Metrics // nil where the store could not be read
 	readAt time.Time
@@ -99,7 +100,7 @@ func New(o Options) (*Observer, error) {
 	if !ok {
 		return nil, errors.New("obs: the registerer cannot gather what it registers: give a prometheus.Registry")
 	}
-	ob := &Observer{o: o, log: o.Log, gather: gather, met: map[string]bool{}, fresh: cacheTime, limit: limiter{kinds: map[[2]string]*limited{}}}
+	ob := &Observer{o: o, log: o.Log, gather: gather, fresh: cacheTime, limit: limiter{kinds: map[[2]string]*limited{}}}
 	if ob.log == nil {
 		ob.log = slog.New(slog.DiscardHandler)
 	}
@@ -170,12 +171,9 @@ func (ob *Observer) meet(venue string) bool {
 	if !store.ValidVenue(venue) {
 		return false
 	}
-	ob.mu.Lock()
-	defer ob.mu.Unlock()
-	if ob.met[venue] {
+	if _, met := ob.met.LoadOrStore(venue, true); met {
 		return true
 	}
-	ob.met[venue] = true
 	for _, class := range byClass.Values {
 		for _, signed := range bySigned.Values {
 			ob.rows.WithLabelValues(venue, signed, class)
@@ -225,7 +223,7 @@ func (ob *Observer) request(venue, ask, code string, took time.Duration) {
 	ob.requests.WithLabelValues(venue, ask, code).Inc()
 	ob.took.WithLabelValues(venue, ask).Observe(took.Seconds())
 	ob.log.LogAttrs(context.Background(), slog.LevelDebug, "request ended",
-		slog.String("venue", venue), slog.String("ask", ask), slog.String("code", code), slog.Duration("took", took))
+		slog.String("venue", venue), slog.String("ask", ask), slog.String("code", code), slog.Float64("seconds", took.Seconds()))
 }
 
 func (ob *Observer) row(venue string, class watch.Class, j *audit.Judged) {
@@ -305,7 +303,7 @@ func (ob *Observer) deadline(e *store.Event) {
 	ob.warnings.WithLabelValues(e.Venue).Inc()
 	ob.write(slog.LevelWarn, kindDeadline, e.Venue, "refund deadline near, no reveal seen",
 		slog.String("contract", e.Contract.String()), slog.Time("deadline", time.UnixMilli(e.DeadlineMs).UTC()),
-		slog.Duration("left", time.Duration(e.DeadlineMs-e.ClockMs)*time.Millisecond))
+		slog.Float64("seconds", float64(e.DeadlineMs-e.ClockMs)/1000))
 }
 
 func (ob *Observer) window(w store.WindowInfo) {

@@ -42,6 +42,13 @@ func TestClosedLabels(t *testing.T) {
 	for name := range byName {
 		t.Errorf("%s is on the list, and has no sample", name)
 	}
+	closed(t, samples)
+}
+
+// closed fails where a sample has a label or a value that its family does not
+// list.
+func closed(t *testing.T, samples scrape) {
+	t.Helper()
 	for _, s := range samples {
 		if !strings.HasPrefix(s.family, Prefix) {
 			for _, l := range s.labels {
@@ -53,6 +60,7 @@ func TestClosedLabels(t *testing.T) {
 		}
 		i := slices.IndexFunc(families, func(f *Family) bool { return f.Name == s.family })
 		if i < 0 {
+			t.Errorf("%s is on no list", s.family)
 			continue
 		}
 		if bad := unlisted(families[i], s.labels); bad != "" {

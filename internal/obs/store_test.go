@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/tclk-audit/tclk-audit/internal/ingest"
 	"github.com/tclk-audit/tclk-audit/store"
@@ -19,6 +20,7 @@ func TestStored(t *testing.T) {
 	}
 	_, reg := newObserver(t, Options{Store: s})
 	got, _ := gather(t, reg)
+	closed(t, got)
 
 	r, err := s.Reader()
 	if err != nil {
@@ -110,5 +112,24 @@ func TestScrapeWhileWriting(t *testing.T) {
 	code, body := page(t, ob)
 	if code != 200 || !strings.Contains(body, Prefix+`venue_requests_total{ask="page",code="ok",venue="case-01"} 1`) {
 		t.Errorf("status %d: %s", code, body)
+	}
+}
+
+// What was read serves the scrapes of the next second, and no longer.
+func TestScrapesShare(t *testing.T) {
+	s := newStore(t)
+	ob, reg := newObserver(t, Options{Store: s})
+	_, dirs := cases(t)
+	ob.fresh = time.Hour
+	first, _ := gather(t, reg)
+	read(t, s, "case-01", dirs["case-01"])
+	second, _ := gather(t, reg)
+	if a, b := first["store_log_position"].value, second["store_log_position"].value; a != b {
+		t.Errorf("the store was read twice within the time: log position %g and %g", a, b)
+	}
+	ob.fresh = 0
+	third, _ := gather(t, reg)
+	if a, b := second["store_log_position"].value, third["store_log_position"].value; a >= b {
+		t.Errorf("log position %g after %g: what was read is kept too long", b, a)
 	}
 }

@@ -91,6 +91,7 @@ func TestWatched(t *testing.T) {
 		time.Sleep(6 * time.Minute)
 
 		s, _ = gather(t, reg)
+		closed(t, s)
 		written := len(v.Held(protocol.BoardRoom))
 		for _, d := range []*testkit.Deal{timely, late, dangling, broken} {
 			written += len(v.Held(d.RoomName()))
@@ -192,6 +193,7 @@ func TestWatched(t *testing.T) {
 			t.Error(err)
 		}
 		s, _ = gather(t, reg)
+		closed(t, s)
 		s.want(t, map[string]float64{`store_up`: 0})
 		s.absent(t, "contracts", "rows_lost_total", "store_log_position")
 
