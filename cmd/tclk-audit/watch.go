@@ -104,6 +104,7 @@ func (a *app) follow1(cmd *cobra.Command, f *watchFlags, c *watchConfig, s *stor
 	if err != nil {
 		return err
 	}
+	defer observer.Close()
 	c.options.Listener = view.listener(observer.Listener())
 	if w, err = watch.New(s, c.options); err != nil {
 		return err

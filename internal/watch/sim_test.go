@@ -295,6 +295,7 @@ func simulate(t *testing.T, seed uint64, profile double.Profile) {
 	defer s.wire.Close()
 	st := s.open()
 	opts := s.options()
+	opts.Venues[0].ColdEvery = time.Minute
 	if profile == double.V07 {
 		opts.Venues[0].Rooms = []string{"lobby"}
 	}
@@ -338,7 +339,7 @@ func simulate(t *testing.T, seed uint64, profile double.Profile) {
 		}
 	}
 	s.v.SetFaults(double.Faults{})
-	time.Sleep(25 * time.Minute)
+	time.Sleep(10 * time.Minute)
 	stop()
 	lost := s.compare(st)
 	s.sound(st)
