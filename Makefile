@@ -2,8 +2,9 @@
 # make test    everything that CI runs
 # make help    the other targets
 #
-# Needs Go, git and make. Go modules come from the module proxy; nothing else
-# is fetched or installed. The race detector needs a C compiler and is left
+# Needs Go, git and make. Go modules come from the module proxy. `make test`
+# installs Debian's prometheus for its promtool where it may; nothing else is
+# fetched or installed. The race detector needs a C compiler and is left
 # out, with a word about it, where there is none.
 
 GO ?= go
@@ -67,6 +68,7 @@ test-setup:
 	$(say) 'setup: what runs here'
 	@$(GO) version
 	@git --version
+	@sh internal/tools/promtool.sh
 
 test-build:
 	$(say) 'build: all packages and the program, without cgo'

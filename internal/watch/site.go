@@ -118,6 +118,9 @@ func (s *site) load() error {
 			room.active = at
 		}
 		room.hint = room.class == ClassDeal
+		if room.tail.Gone && room.tail.Says {
+			room.probe = probeFloor // it may not have come to that
+		}
 	}
 	items, err := r.Contracts(store.Filter{Venue: s.o.Alias, Status: []protocol.Status{protocol.StatusNone, protocol.Accepted, protocol.Locked}})
 	if err != nil {
