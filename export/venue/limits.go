@@ -20,6 +20,7 @@ type Limits struct {
 	Version string // as published, "" where unknown
 	Found   bool   // at least one of the two documents was read
 	Source  string // what was found, in words of this package
+	Firm    bool   // both documents were read, and neither was a copy that an edge had stored
 
 	ReadsPerMinute int           // the read budget of one address, of which a client takes its share; or what Options.ReadsPerMinute put in its place
 	Published      int           // the read budget as published, 0 if it was not
@@ -80,6 +81,7 @@ func (c *Client) Discover(ctx context.Context) (Limits, error) {
 	var found said
 	var source []string
 	var errs []error
+	stored := false
 	for _, d := range [...]struct {
 		path  string
 		parse func([]byte) (said, error)
@@ -93,6 +95,7 @@ func (c *Client) Discover(ctx context.Context) (Limits, error) {
 			if err = bad; err == nil {
 				found.fill(doc)
 				if r.Fallback {
+					stored = true
 					source = append(source, d.path+" (a stored copy)")
 				} else {
 					source = append(source, d.path)
@@ -116,6 +119,7 @@ func (c *Client) Discover(ctx context.Context) (Limits, error) {
 		c.override(&l)
 	}
 	l.Source = strings.Join(source, ", ")
+	l.Firm = len(errs) == 0 && !stored
 	switch {
 	case !found.any && l.Found:
 		l.Source += ": kept what was found before"

@@ -64,6 +64,7 @@ type site struct {
 
 	discover time.Time // when limits are asked for next
 	asking   bool      // for them
+	unsure   int       // how often in a row what the venue says of itself could not be had whole
 	notes    time.Time // when the next namespace is read
 	space    int
 
@@ -657,9 +658,11 @@ func backoff(failures int) time.Duration {
 // learn takes in what the venue says of itself.
 func (s *site) learn(res *result, now time.Time) {
 	s.limits = res.limits
-	s.discover = now.Add(limitsEvery)
-	if res.err != nil || res.limits.Published == 0 {
-		s.discover = now.Add(limitsAgain)
+	s.discover, s.unsure = now.Add(limitsEvery), s.unsure+1
+	if res.limits.Firm {
+		s.unsure = 0
+	} else {
+		s.discover = now.Add(min(limitsEvery, limitsAgain<<min(s.unsure-1, 10)))
 	}
 	if res.err != nil {
 		s.w.o.Listener.notice(s.o.Alias, s.o.Alias, false, res.err.Error())
