@@ -464,3 +464,147 @@ func TestOrigin(t *testing.T) {
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// State notes are hints: a room that only they speak for is read.
+func TestNotes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSim(t, 7, double.Options{ReadPerMin: 600})
+		defer s.wire.Close()
+		st := s.open()
+		defer st.Close()
+		d := testkit.NewDeal(s.source, s.keys.Party(1), s.keys.Party(2), testkit.Terms{})
+		s.v.Post(d.RoomName(), d.Payer, d.Lock())
+		hex := strings.TrimPrefix(d.RoomName(), "mb-p-tclk-")
+		s.v.SetNote("tclk-"+hex[:2], hex[2:], "locked")
+		s.v.SetNote("tclk-"+hex[:2], "no-key-of-a-room", "x")
+		s.v.SetNote("tclk-ff", strings.Repeat("g", 14), "x")
+		o := s.options()
+		_, stop := s.watch(st, o)
+		time.Sleep(2 * time.Hour)
+		stop()
+		if n := s.v.Reads(d.RoomName()).Reads; n > 0 {
+			t.Errorf("without --notes it was read %d times", n)
+		}
+		o.Venues[0].Notes = true
+		w, stop := s.watch(st, o)
+		time.Sleep(2 * time.Hour)
+		stop()
+		if n := s.v.Reads(d.RoomName()).Reads; n == 0 {
+			t.Error("it was not read")
+		}
+		if v := w.State().Venues[0]; v.Classes[ClassDeal].Rooms > 1 {
+			t.Errorf("%d rooms are followed", v.Classes[ClassDeal].Rooms)
+		}
+		if n := s.v.Stats().Requests["note"]; n > 0 {
+			t.Errorf("%d notes were read: their keys say all", n)
+		}
+		r, err := st.Reader()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		if rows, err := r.Room("sim", d.RoomName()); err != nil || rows == nil {
+			t.Errorf("the room is not in the store: %v", err)
+		}
+	})
+}
+
+// Several venues in one store have budgets and rooms of their own.
+func TestVenues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newSim(t, 8, double.Options{ReadPerMin: 600})
+		defer a.wire.Close()
+		b := newSim(t, 9, double.Options{ReadPerMin: 60, Profile: double.V011})
+		defer b.wire.Close()
+		st := a.open()
+		defer st.Close()
+		o := a.options()
+		o.Venues = append(o.Venues, Venue{Alias: "second", Origin: b.wire.Origin, Transport: b.wire.Transport})
+		w, stop := a.watch(st, o)
+		for range 60 {
+			a.trade(5*time.Second, 1)
+			b.trade(5*time.Second, 1)
+		}
+		b.v.SetFaults(double.Faults{Share: map[double.Fault]float64{double.Unavailable: 1}})
+		a.trade(5*time.Minute, 2)
+		st2 := w.State()
+		if lag, ok := st2.Lag(); !ok || lag < 4*time.Minute {
+			t.Errorf("a venue that is away lags by %s", lag)
+		}
+		if d := st2.At.Sub(st2.Venues[0].Caught); d > 15*time.Second {
+			t.Errorf("the other one lags by %s", d)
+		}
+		b.v.SetFaults(double.Faults{})
+		time.Sleep(15 * time.Minute)
+		stop()
+		a.compare(st)
+		for _, s := range []*sim{a, b} {
+			if n := s.v.Stats().Limited; n > 0 {
+				t.Errorf("a budget was exceeded %d times", n)
+			}
+		}
+		r, err := st.Reader()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		items, err := r.Contracts(store.Filter{Venue: "second"})
+		if err != nil || len(items) < len(b.deals)/2 {
+			t.Errorf("%d contracts of the second venue, of %d: %v", len(items), len(b.deals), err)
+		}
+		a.sound(st)
+	})
+}
+
+// Rooms and limits change while it runs, and what cannot change is refused.
+func TestReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSim(t, 10, double.Options{ReadPerMin: 600})
+		defer s.wire.Close()
+		st := s.open()
+		defer st.Close()
+		s.say("lobby", 2)
+		o := s.options()
+		w, stop := s.watch(st, o)
+		defer stop()
+		time.Sleep(time.Minute)
+		if n := s.v.Reads("lobby").Reads; n > 0 {
+			t.Errorf("a room that nobody named was read %d times", n)
+		}
+		next := s.options()
+		next.Venues[0].Rooms = []string{"lobby"}
+		next.Venues[0].ReadsPerMinute = 300
+		if err := w.Reload(t.Context(), next); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Minute)
+		if n := s.v.Reads("lobby").Reads; n == 0 {
+			t.Error("the room that was named is not read")
+		}
+		if b := w.State().Venues[0].Budget; b.Full != 240 {
+			t.Errorf("the budget is %v", b.Full)
+		}
+		for name, change := range map[string]func(o *Options){
+			"another venue": func(o *Options) { o.Venues[0].Origin = "http://other.test" },
+			"no venue":      func(o *Options) { o.Venues = nil },
+			"two":           func(o *Options) { o.Venues = append(o.Venues, Venue{Alias: "b", Origin: "http://b.test"}) },
+			"the grace":     func(o *Options) { o.Settle = time.Hour },
+			"a bad room":    func(o *Options) { o.Venues[0].Rooms = []string{"NO"} },
+		} {
+			bad := s.options()
+			change(&bad)
+			if err := w.Reload(t.Context(), bad); err == nil {
+				t.Errorf("%s: taken", name)
+			}
+		}
+		if err := w.Reload(t.Context(), s.options()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Hour)
+		before := s.v.Reads("lobby").Reads
+		time.Sleep(2 * time.Hour)
+		if n := s.v.Reads("lobby").Reads; n > before {
+			t.Errorf("a room that is not named any more was read %d times", n-before)
+		}
+	})
+}
