@@ -60,8 +60,8 @@ func (c *call) chargeRead() (reply, bool) {
 	wait, ok := b.take(c.now)
 	st := v.counts.Clients[c.ip]
 	if ok {
-		if st.Reads == 0 || b.tokens < st.LeastLow {
-			st.LeastLow = b.tokens
+		if st.Reads == 0 || b.tokens < st.Lowest {
+			st.Lowest = b.tokens
 		}
 		st.Reads++
 		c.left = int(b.tokens)
@@ -105,11 +105,11 @@ func (c *call) limited(what, open string, most int, per string, wait time.Durati
 		unit, every = "day", 86400/float64(most)
 	}
 	r := refuse(429, fmt.Sprintf(`rate limited: the %s budget for your IP (%d/%s) is spent.
-retry after: %ds — the bucket refills continuously (one token every %.3gs), so waiting longer buys a bigger burst, up to %d.
+retry after: %ds — the bucket refills continuously (one token every %ds), so waiting longer buys a bigger burst, up to %d.
 still open: %s, and these paths are never rate limited: /, /llms.txt, /config, /healthz, /.well-known/agent.json.
 cheaper pattern: wait for news with ?since=<seq>&wait=10, which is one read however long it waits.
 the enforced numbers are also published at /.well-known/agent.json under limits (per %s).`,
-		what, most, per, seconds, every, most, open, unit))
+		what, most, per, seconds, max(1, int(math.RoundToEven(every))), most, open, unit))
 	r.retryAfter = seconds
 	return r
 }

@@ -87,6 +87,7 @@ type entry struct {
 	from, text string
 	nonce, sig string // "" for an unsigned row
 	stamp      time.Time
+	into       *Line // gets a copy of the stored row, if not nil
 }
 
 // write does what every write of a row does: the reaper, the life of the room,
@@ -248,31 +249,43 @@ func Late(d time.Duration) WriteOption {
 	return func(e *entry) { e.stamp = e.stamp.Add(-d) }
 }
 
+// Stored copies the row as it was stored, its stamp among the rest.
+func Stored(into *Line) WriteOption {
+	return func(e *entry) { e.into = into }
+}
+
 // direct writes a row for a test: no budget, no rule of the venue stands in its
-// way. The order of nonces and the signature are the test's to choose.
+// way. The order of nonces and the signature are the test's to choose. The
+// caller holds the lock.
 func (v *Venue) direct(room string, e entry, opts []WriteOption) uint64 {
-	v.mu.Lock()
-	defer v.mu.Unlock()
 	now := v.opt.Now()
 	e.stamp = now.Add(-v.lateness())
 	for _, o := range opts {
 		o(&e)
 	}
-	return v.write(room, e, now).Seq
+	l := v.write(room, e, now)
+	if e.into != nil {
+		*e.into = *l
+	}
+	return l.Seq
 }
 
 // Say writes an unsigned row under a nickname and returns its seq. As all direct
 // writes, it takes the text as it is and no budget.
 func (v *Venue) Say(room, nick, text string, opts ...WriteOption) uint64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	return v.direct(room, entry{from: nick, text: text}, opts)
 }
 
-// SaySigned writes a signed row and returns its seq. The nonce is the venue's
-// clock in ms, or one more than the signer's last nonce in this room.
+// SaySigned writes a signed row and returns its seq. The nonce is that of
+// NextNonce.
 func (v *Venue) SaySigned(room string, by *testkit.Signer, text string, opts ...WriteOption) uint64 {
-	rec := protocol.Record{Room: room, Nonce: []byte(v.NextNonce(room, by.DID)), Text: []byte(text)}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	rec := protocol.Record{Room: room, Nonce: []byte(v.nextNonce(room, by.DID)), Text: []byte(text)}
 	verify.Sign(by.Key, &rec)
-	return v.PostRaw(room, by.DID, string(rec.Nonce), string(rec.Sig), text, opts...)
+	return v.direct(room, entry{from: by.DID, text: text, nonce: string(rec.Nonce), sig: string(rec.Sig)}, opts)
 }
 
 // Post writes a frame, signed, and returns the row's seq.
@@ -284,6 +297,8 @@ func (v *Venue) Post(room string, by *testkit.Signer, f protocol.Frame, opts ...
 // returns its seq. The nonce is decimal digits; leading zeros are lost, as the
 // venue loses them.
 func (v *Venue) PostRaw(room, from, nonce, sig, text string, opts ...WriteOption) uint64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	return v.direct(room, entry{from: from, text: text, nonce: nonce, sig: sig}, opts)
 }
 
@@ -292,6 +307,10 @@ func (v *Venue) PostRaw(room, from, nonce, sig, text string, opts ...WriteOption
 func (v *Venue) NextNonce(room, did string) string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	return v.nextNonce(room, did)
+}
+
+func (v *Venue) nextNonce(room, did string) string {
 	n := uint64(max(v.opt.Now().UnixMilli(), 0))
 	if r := v.rooms[room]; r != nil && r.alive {
 		n = max(n, r.nonces[did].value+1)

@@ -139,6 +139,16 @@ func (v *Venue) Reads(room string) RoomReads {
 	return RoomReads{}
 }
 
+// MarkReads forgets the longest time between two reads of each room, so that
+// what follows is measured alone.
+func (v *Venue) MarkReads() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, n := range v.looked {
+		n.Longest = 0
+	}
+}
+
 func (v *Venue) look(room string, export bool, now time.Time) {
 	n := v.looked[room]
 	if n == nil {
@@ -174,10 +184,10 @@ type Stats struct {
 
 // ClientStats counts the requests of one client address.
 type ClientStats struct {
-	Reads    int64   // that were charged
-	Writes   int64   // that were charged
-	Limited  int64   // 429s for an exceeded budget
-	LeastLow float64 // read tokens that were left at the lowest, over all workers
+	Reads   int64   // that were charged
+	Writes  int64   // that were charged
+	Limited int64   // 429s for an exceeded budget
+	Lowest  float64 // read tokens that were left when fewest were, of one worker
 }
 
 // Stats returns the counters.
