@@ -151,6 +151,9 @@ func (c RoomClass) String() string {
 // share the 16 digits of its name do not come by chance.
 const RoomContracts = 16
 
+// RoomCoverage is how much of what happened to one room is listed.
+const RoomCoverage = 16
+
 // RoomInfo is what the store knows of a room.
 type RoomInfo struct {
 	Venue, Room string
@@ -162,6 +165,8 @@ type RoomInfo struct {
 	LastMs      int64  // time of the row with the greatest seq, Unix ms; 0: there is none
 	Missing     Missing
 	Contracts   []protocol.ID // whose deal room it is: RoomContracts at most
+	Covered     uint64        // how often something happened to it beside its rows
+	Coverage    []Coverage    // of that the newest, RoomCoverage at most, oldest first
 	Mark        []byte        // where it stands in the list
 }
 
@@ -203,6 +208,9 @@ func (r *Reader) Rooms(f RoomFilter) iter.Seq2[*RoomInfo, error] {
 			if has(ClassBoard) && v.any && bytes.Compare(board, f.After) > 0 {
 				var i *RoomInfo
 				if i, err = r.boardInfo(v); err == nil {
+					err = r.coverRoom(i)
+				}
+				if err == nil {
 					give(i)
 				}
 			}
@@ -220,6 +228,9 @@ func (r *Reader) Rooms(f RoomFilter) iter.Seq2[*RoomInfo, error] {
 						return true, nil
 					}
 					i, err := r.roomInfo(v, class, k, val)
+					if err == nil {
+						err = r.coverRoom(i)
+					}
 					return err == nil && give(i), err
 				})
 			}
@@ -232,6 +243,25 @@ func (r *Reader) Rooms(f RoomFilter) iter.Seq2[*RoomInfo, error] {
 			}
 		}
 	}
+}
+
+// coverRoom fills in what happened to a room beside its rows.
+func (r *Reader) coverRoom(i *RoomInfo) error {
+	var newest []uint64
+	err := r.scan(append([]byte{keyCoverage}, i.Mark...), func(k, _ []byte) (bool, error) {
+		i.Covered++
+		if len(newest) == RoomCoverage {
+			newest = newest[1:]
+		}
+		newest = append(newest, binary.BigEndian.Uint64(k[len(k)-8:]))
+		return true, nil
+	})
+	for _, pos := range newest {
+		c, _, e := r.CoverageAt(pos)
+		err = errors.Join(err, e)
+		i.Coverage = append(i.Coverage, c.Coverage)
+	}
+	return err
 }
 
 func roomMark(no uint8, room string) []byte {

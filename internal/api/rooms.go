@@ -85,7 +85,7 @@ func (h *handler) rooms(q *query, out *reply) error {
 	out.kind = plainText
 	t := table{
 		p:    report.NewPage(out, color),
-		head: report.Head("ROOM", "CLASS", "GENERATION", "ROWS", "SEQ", "HEAD", "MISSING", "LAST ROW", "CONTRACT"),
+		head: report.Head("ROOM", "CLASS", "GENERATION", "ROWS", "SEQ", "HEAD", "MISSING", "LAST ROW", "CONTRACT", "WHAT HAPPENED"),
 	}
 	venues := len(r.VenueNames()) > 1
 	if venues {
@@ -132,9 +132,16 @@ func roomRow(i *store.RoomInfo) []report.Cell {
 	if len(i.Contracts) > 1 {
 		contract += fmt.Sprintf(" and %d more", len(i.Contracts)-1)
 	}
+	happened := ""
+	if n := len(i.Coverage); n > 0 {
+		happened = i.Coverage[n-1].Code.String()
+		if i.Covered > 1 {
+			happened += fmt.Sprintf(" and %d before", i.Covered-1)
+		}
+	}
 	return []report.Cell{
 		report.Left(report.Printable(i.Room)), report.Left(i.Class.String()), report.Dash(generation), report.Number(int64(i.Rows)),
-		report.Dash(numbers), report.Dash(head), report.Number(int64(i.Missing.Sum())), report.Dash(at), report.Dash(contract),
+		report.Dash(numbers), report.Dash(head), report.Number(int64(i.Missing.Sum())), report.Dash(at), report.Dash(contract), report.Dash(happened),
 	}
 }
 
@@ -164,11 +171,18 @@ func roomJSON(j *report.Encoder, i *store.RoomInfo) {
 		j.IDText(id)
 	}
 	j.Close(']')
+	j.Uint("covered", i.Covered)
+	j.Key("coverage")
+	j.Open('[')
+	for n := range i.Coverage {
+		j.Element()
+		coverageJSON(j, &i.Coverage[n])
+	}
+	j.Close(']')
 	j.Close('}')
 }
 
-// missingJSON says which numbers have no row. What is known to be lost belongs
-// here.
+// missingJSON says which numbers have no row.
 func missingJSON(j *report.Encoder, m *store.Missing) {
 	j.Key("missing")
 	j.Open('{')

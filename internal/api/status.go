@@ -204,6 +204,15 @@ func venueJSON(j *report.Encoder, v *store.VenueStatus) {
 	j.Int("withGaps", v.RoomsWithGaps)
 	j.Close('}')
 	j.Int("otherRooms", v.OtherRooms)
+	j.Int("lostRows", v.LostRows)
+	j.Key("coverage")
+	j.Open('{')
+	for _, c := range store.CoverageCodes() {
+		j.Int(c.String(), v.Coverage[c])
+	}
+	j.Close('}')
+	j.Int("graceMs", v.Settings.GraceMs)
+	j.Int("warnMs", v.Settings.WarnMs)
 	j.Close('}')
 }
 
@@ -293,5 +302,15 @@ func venueText(p *report.Page, v *store.VenueStatus) {
 			funnel += report.Count(c.n) + " " + name
 		}
 	}
-	p.Table([][]report.Cell{left("clock", at), left("board", board), left("deal rooms", rooms), left("funnel", funnel)})
+	lines := [][]report.Cell{left("clock", at), left("board", board), left("deal rooms", rooms), left("funnel", funnel)}
+	happened := ""
+	for _, c := range store.CoverageCodes() {
+		if n := v.Coverage[c]; n > 0 {
+			happened += ", " + report.Count(n) + " " + c.String()
+		}
+	}
+	if happened != "" {
+		lines = append(lines, left("coverage", report.Plural(v.LostRows, "row", "rows")+" known to be lost"+happened))
+	}
+	p.Table(lines)
 }
