@@ -93,7 +93,7 @@ func (a *app) follow1(cmd *cobra.Command, f *watchFlags, c *watchConfig, s *stor
 	logger := view.logger
 	var w *watch.Watcher
 	observer, err := obs.New(obs.Options{
-		Version: version, Store: s, Log: logger,
+		Version: thisBuild().Version, Store: s, Log: logger,
 		State: func() watch.State {
 			if w == nil {
 				return watch.State{}
