@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/tclk-audit/tclk-audit/fold"
 	"github.com/tclk-audit/tclk-audit/protocol"
@@ -442,6 +445,43 @@ func (r *Reader) CoverageAt(pos uint64) (c CoverageEntry, ok bool, err error) {
 		c.Venue = r.venues[n-1].alias
 	}
 	return c, true, nil
+}
+
+// Fetched finds the reply that a row or sighting came with; ok is false where
+// its source is none that was fetched reply by reply, or the reply is too far
+// back in the log.
+func (r *Reader) Fetched(rec *Record) (f Fetch, ok bool, err error) {
+	if rec.Where.Source == 0 || rec.Position < 2 {
+		return f, false, nil
+	}
+	src, err := r.s.sourceRec(rec.Where.Source)
+	if err != nil || src.Size >= 0 || src.begun == 0 {
+		return f, false, err
+	}
+	from := max(src.begun, rec.Position-min(rec.Position, lookBack))
+	it, err := r.snap.NewIter(&pebble.IterOptions{LowerBound: logKey(nil, from), UpperBound: logKey(nil, rec.Position)})
+	if err != nil {
+		return f, false, r.s.explain(err)
+	}
+	for valid := it.Last(); valid; valid = it.Prev() {
+		val := it.Value()
+		if len(val) == 0 || entryKind(val[0]) != entryFetch {
+			continue
+		}
+		e, err := readEntry(val)
+		if err != nil {
+			return f, false, errors.Join(r.damaged(slices.Clone(it.Key()), err), it.Close())
+		}
+		if e.where.Source == rec.Where.Source {
+			f = Fetch{
+				TimeMs: e.ms, Generation: e.gen, First: e.seq, Last: e.to, Rows: int(e.rows), Bytes: e.size, SHA256: e.digest,
+				Request: strings.Clone(e.word),
+			}
+			ok = true
+			break
+		}
+	}
+	return f, ok, r.s.explain(errors.Join(it.Error(), it.Close()))
 }
 
 func (e *entry) covered() Coverage {

@@ -115,6 +115,9 @@ func TestWatch(t *testing.T) {
 	if m := shown[3]; !strings.Contains(m, `tclk_audit_contracts{status="locked",venue="test"} 1`) {
 		t.Errorf("the metrics do not know of the lock:\n%s", m)
 	}
+	if one := shown[10]; !strings.Contains(one, `"request": "/r/tclk-offers?format=json`) {
+		t.Errorf("nothing says which reply a row came with:\n%s", one)
+	}
 	if promtool, err := exec.LookPath("promtool"); err == nil {
 		cmd := exec.Command(promtool, "check", "metrics")
 		cmd.Stdin = strings.NewReader(shown[3])

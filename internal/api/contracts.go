@@ -479,7 +479,9 @@ func (s *story) json(out *reply) error {
 		j.Key("sightings")
 		j.Open('[')
 		for k := range p.Sightings {
-			s.h.sightingJSON(j, &p.Sightings[k])
+			if err := s.sightingJSON(j, &p.Sightings[k]); err != nil {
+				return err
+			}
 		}
 		j.Close(']')
 		j.Close('}')
@@ -489,20 +491,37 @@ func (s *story) json(out *reply) error {
 	return endJSON(j)
 }
 
-func (h *handler) sightingJSON(j *report.Encoder, r *store.Record) {
+func (s *story) sightingJSON(j *report.Encoder, r *store.Record) error {
+	f, fetched, err := s.r.Fetched(r)
+	if err != nil {
+		return err
+	}
 	j.Element()
 	j.Open('{')
 	j.Uint("position", r.Position)
 	j.String("kind", r.Kind.String())
 	j.Int("source", int64(r.Where.Source))
-	j.String("path", h.path(r.Path))
+	j.String("path", s.h.path(r.Path))
 	j.Int("row", r.Where.Index)
 	j.Int("line", r.Where.Line)
 	j.Int("offset", r.Where.Offset)
 	j.Uint("generation", r.Generation)
 	j.Uint("seq", r.Seq)
 	j.Int("tsMs", r.TsMs)
+	j.Key("fetch")
+	if fetched {
+		j.Open('{')
+		j.Int("timeMs", f.TimeMs)
+		j.String("request", f.Request)
+		j.Int("rows", int64(f.Rows))
+		j.Int("bytes", f.Bytes)
+		j.Hash("sha256", f.SHA256)
+		j.Close('}')
+	} else {
+		j.Null()
+	}
 	j.Close('}')
+	return nil
 }
 
 func (s *story) text(out *reply) error {
