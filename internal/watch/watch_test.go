@@ -61,7 +61,7 @@ func TestWarning(t *testing.T) {
 }
 
 func testWarning(t *testing.T, settle, warn time.Duration, busy bool) {
-	const refund = time.Hour
+	const refund = 20 * time.Minute
 	s := newSim(t, 1, double.Options{ReadPerMin: 600})
 	defer s.wire.Close()
 	st := s.open()
@@ -72,15 +72,15 @@ func testWarning(t *testing.T, settle, warn time.Duration, busy bool) {
 	s.v.Post(claimed.RoomName(), claimed.Payer, claimed.Lock())
 	o := s.options()
 	o.Settle, o.WarnBefore = settle, warn
-	told := map[protocol.ID]time.Time{}
-	o.Listener.Store.Contract = nil
+	told := map[protocol.ID]time.Time{} // before the window is committed: half a second early
+	o.Listener.Store.Deadline = func(e *store.Event) { told[e.Contract] = time.Now() }
 	w, stop := s.watch(st, o)
 	begun := time.Now()
 	var talk sync.WaitGroup
 	defer talk.Wait()
 	if busy {
 		talk.Go(func() {
-			for time.Since(begun) < 2*refund {
+			for time.Since(begun) < 3*refund/2 {
 				time.Sleep(7 * time.Second)
 				s.v.SaySigned(protocol.BoardRoom, s.keys.Signer(9), "chat at "+time.Now().String())
 			}
@@ -88,17 +88,7 @@ func testWarning(t *testing.T, settle, warn time.Duration, busy bool) {
 	}
 	time.Sleep(10 * time.Second)
 	s.v.Post(claimed.RoomName(), claimed.Payee, claimed.Reveal())
-	for time.Since(begun) < 2*refund {
-		time.Sleep(5 * time.Second)
-		if len(told) > 0 {
-			continue
-		}
-		for _, e := range events(t, st) {
-			if e.Kind == store.EventDeadline {
-				told[e.Contract] = time.Now()
-			}
-		}
-	}
+	time.Sleep(3*refund/2 - time.Since(begun))
 	stop()
 	if s.t.Failed() {
 		t.Logf("%+v", w.State())
