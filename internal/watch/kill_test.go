@@ -3,6 +3,7 @@ package watch
 import (
 	"bufio"
 	"context"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"strings"
@@ -68,6 +69,7 @@ func TestKill(t *testing.T) {
 			s.trade(time.Second, 60)
 		}
 	}()
+	rnd := rand.New(rand.NewPCG(11, 3)) // the sim's own is the agents'
 	for n := range kills {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), childVariable+"="+s.dir+" "+url)
@@ -82,7 +84,7 @@ func TestKill(t *testing.T) {
 		if !bufio.NewScanner(out).Scan() {
 			t.Fatalf("start %d: the watcher did not begin: %v", n, cmd.Wait())
 		}
-		time.Sleep(time.Duration(s.rnd.IntN(900)) * time.Millisecond)
+		time.Sleep(time.Duration(rnd.IntN(900)) * time.Millisecond)
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
