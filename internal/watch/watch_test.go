@@ -251,6 +251,9 @@ func (s *sim) away(f func()) {
 // The venue's budget is never exceeded, the board is read in time, a room is
 // read soon after its accept, and those that a deadline is near for often.
 func TestSchedule(t *testing.T) {
+	if testing.Short() {
+		t.Skip("half an hour of 450 rooms: too long under the race detector")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, 3, double.Options{ReadPerMin: 600, MaxRooms: 20000})
 		defer s.wire.Close()
@@ -511,7 +514,7 @@ func TestVenues(t *testing.T) {
 		o := a.options()
 		o.Venues = append(o.Venues, Venue{Alias: "second", Origin: b.wire.Origin, Transport: b.wire.Transport})
 		w, stop := a.watch(st, o)
-		for range 60 {
+		for range 30 {
 			a.trade(5*time.Second, 1)
 			b.trade(5*time.Second, 1)
 		}
