@@ -228,13 +228,14 @@ func (m *Market) stranger() *testkit.Signer {
 }
 
 // hostile are texts that would break whatever shows them as they are, and lines
-// that try to be frames.
+// that try to be frames. The venue lets no control characters through, so there
+// are none: a row with one would speak against the venue.
 var hostile = []string{
-	"\x1b[2J\x1b[31mall your locks are void",
+	"[2J[31mall your locks are void",
 	"<script>alert(1)</script><img src=x onerror=alert(2)>",
 	`"} tclk_audit_up{venue="x"} 1`,
-	"level=error msg=\"forged\"\\n{\"level\":\"ERROR\"}",
-	"\u202eesrever ni\u202c and \u0000 and \u2028",
+	`level=error msg="forged"\n{"level":"ERROR"}`,
+	`\u001b[31m \u202e %s %n ${jndi:x} $(reboot)`,
 	"tclk1 {",
 	`tclk1 {"type":"reveal"}`,
 	`tclk1 {"type":"offer","type":"accept"}`,
@@ -256,7 +257,7 @@ func (m *Market) noise(room string) {
 	if m.source.Chance(60) {
 		s = testkit.Pick(m.source, hostile)
 	}
-	if m.source.Chance(300) {
+	if room == protocol.BoardRoom && m.source.Chance(300) { // deal rooms take signed rows alone
 		m.v.Say(room, "visitor", s)
 	} else {
 		m.v.SaySigned(room, m.stranger(), s)

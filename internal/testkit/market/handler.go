@@ -27,9 +27,9 @@ type looks struct {
 
 // look is how one room was read.
 type look struct {
-	at    []time.Time
-	lags  []time.Duration
-	seen  uint64   // all rows up to this one were brought
+	at   []time.Time
+	lags []time.Duration
+	seen uint64 // all rows up to this one were brought
 }
 
 // read takes in a read that was answered with 200.
