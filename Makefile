@@ -1,4 +1,5 @@
 # make demo    build the tool and audit the bundled export
+# make demo-watch  build it and follow a simulated market for a minute
 # make test    everything that CI runs
 # make help    the other targets
 #

@@ -69,7 +69,9 @@ type marketStats struct {
 
 // roomReads is how the market says that a room was read.
 type roomReads struct {
+	Room     string  `json:"room"`
 	Class    string  `json:"class"`
+	Brought  int64   `json:"brought"`
 	Accepted int64   `json:"acceptedMs"`
 	First    int64   `json:"firstMs"`
 	At       []int64 `json:"atMs"`
@@ -209,7 +211,8 @@ func (b *bench) soak(ctx context.Context) (err error) {
 	if werr != nil {
 		return fmt.Errorf("the watcher ended badly: %w\n%s", werr, printable(s.watchSaid.String(), 500))
 	}
-	if err := get(ctx, s.venue+"/_market/stats", &last); err != nil {
+	var end []roomReads
+	if err := errors.Join(get(ctx, s.venue+"/_market/reads", &end), get(ctx, s.venue+"/_market/stats", &last)); err != nil {
 		return err
 	}
 	stored, err := b.storedRows(ctx, s.data)
@@ -230,7 +233,7 @@ func (b *bench) soak(ctx context.Context) (err error) {
 	for _, n := range last.Rows {
 		held += n
 	}
-	t.same("rows stored, of those that were there at the last read of their room", stored, last.RowsRead)
+	t.stored(stored, end)
 	t.plain("rows held by the venue in all", fmt.Sprint(held))
 	b.say("%s", t.text.String())
 	if len(t.missed) > 0 {
@@ -311,7 +314,7 @@ func (s *soaker) collect(ctx context.Context) (float64, error) {
 // judge makes the table of what was measured since a time in Unix ms.
 func (s *soaker) judge(rooms []roomReads, from int64, took time.Duration) *table {
 	to := from + took.Milliseconds()
-	var first, lag []float64
+	var first, second, lag []float64
 	gaps := map[string][]float64{}
 	late := 0
 	for _, r := range rooms {
@@ -320,12 +323,16 @@ func (s *soaker) judge(rooms []roomReads, from int64, took time.Duration) *table
 				lag = append(lag, float64(d)/1000)
 			}
 		}
-		if r.Class == "new" && r.Accepted >= from {
+		if (r.Class == "new" || r.Class == "rival") && r.Accepted >= from {
+			list := &first
+			if r.Class == "rival" {
+				list = &second
+			}
 			switch {
 			case r.First > 0:
-				first = append(first, float64(max(r.First-r.Accepted, 0))/1000)
+				*list = append(*list, float64(max(r.First-r.Accepted, 0))/1000)
 			case to-r.Accepted > maxFirst.Milliseconds():
-				first = append(first, float64(to-r.Accepted)/1000)
+				*list = append(*list, float64(to-r.Accepted)/1000)
 				late++
 			}
 		}
@@ -355,6 +362,7 @@ func (s *soaker) judge(rooms []roomReads, from int64, took time.Duration) *table
 	t.times("board lag, as the metrics say it", maxLag, boardEvery, values(lagSaid), 1)
 	t.times("board lag, as the market knows it", maxLag, boardEvery, lag, 1)
 	t.times("from a new accept to the first read of its room", maxFirst, 0, first, 1)
+	t.row("the same of a second accept to an offer", "-", "-", seconds1(second, 0.5), seconds1(second, 0.99), seconds1(second, 1), "")
 	t.times("between reads of a hot room", hotEvery, b.hot, gaps["hot"], turn)
 	t.times("between reads of a cold room", coldEvery, b.cold, gaps["cold"], turn)
 	if late > 0 {
@@ -403,25 +411,26 @@ func (c *soakConfig) budget() allowed {
 	return a
 }
 
-// storedRows counts the rows in a store.
-func (b *bench) storedRows(ctx context.Context, data string) (int64, error) {
-	out, err := exec.CommandContext(ctx, b.program, "status", "--json", "--data", data).Output()
+// storedRows counts the rows in a store, by room.
+func (b *bench) storedRows(ctx context.Context, data string) (map[string]int64, error) {
+	out, err := exec.CommandContext(ctx, b.program, "status", "--json", "--limit", "0", "--data", data).Output()
 	if err != nil {
-		return 0, fmt.Errorf("ask the store for its status: %w", err)
+		return nil, fmt.Errorf("ask the store for its status: %w", err)
 	}
 	var st struct {
-		Rows map[string]int64 `json:"rows"`
+		Sources []struct {
+			Room string `json:"room"`
+			Rows int64  `json:"rows"`
+		} `json:"sources"`
 	}
 	if err := json.Unmarshal(out, &st); err != nil {
-		return 0, fmt.Errorf("read the status of the store: %w", err)
+		return nil, fmt.Errorf("read the status of the store: %w", err)
 	}
-	n := int64(0)
-	for class, rows := range st.Rows {
-		if class != "again" {
-			n += rows
-		}
+	rows := map[string]int64{}
+	for _, s := range st.Sources {
+		rows[s.Room] += s.Rows
 	}
-	return n, nil
+	return rows, nil
 }
 
 // point is a value at a time in seconds.
@@ -514,7 +523,15 @@ func (t *table) times(what string, asked, best time.Duration, all []float64, fac
 	default:
 		verdict = t.verdict(what, judged <= asked.Seconds()*factor)
 	}
-	t.row(what, fmt.Sprintf("%.0f s", asked.Seconds()), allows, fmt.Sprintf("%.1f s", quantile(all, 0.5)), fmt.Sprintf("%.1f s", p99), fmt.Sprintf("%.1f s", max), verdict)
+	t.row(what, fmt.Sprintf("%.0f s", asked.Seconds()), allows, seconds1(all, 0.5), seconds1(all, 0.99), seconds1(all, 1), verdict)
+}
+
+// seconds1 writes a quantile of seconds.
+func seconds1(all []float64, q float64) string {
+	if len(all) == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f s", quantile(all, q))
 }
 
 func (t *table) rate(what string, most, value float64, form string) {
@@ -531,8 +548,23 @@ func (t *table) flat(what string, points []point) {
 		fmt.Sprintf("%s: %+.2f over the last half", t.verdict(what, up <= max(flatShare*mid, 1)), up))
 }
 
-func (t *table) same(what string, value, want int64) {
-	t.row(what, fmt.Sprint(want), "", "", "", fmt.Sprint(value), t.verdict(what, value == want))
+// stored judges that the rows of each room which were there when it was read last
+// are in the store.
+func (t *table) stored(stored map[string]int64, rooms []roomReads) {
+	var have, want int64
+	var wrong []string
+	for _, r := range rooms {
+		have, want = have+stored[r.Room], want+r.Brought
+		if stored[r.Room] < r.Brought {
+			wrong = append(wrong, fmt.Sprintf("%s (%s) %d of %d", r.Room, r.Class, stored[r.Room], r.Brought))
+		}
+	}
+	what := "rows stored, of those that were there at the last read of their room"
+	verdict := t.verdict(what, len(wrong) == 0)
+	if len(wrong) > 0 {
+		verdict += ": " + strings.Join(wrong[:min(len(wrong), 5)], ", ")
+	}
+	t.row(what, fmt.Sprint(want), "", "", "", fmt.Sprint(have), verdict)
 }
 
 func (t *table) plain(what, value string) { t.row(what, "", "", "", "", value, "") }

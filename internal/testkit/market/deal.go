@@ -103,7 +103,11 @@ func (m *Market) open(now time.Time) int {
 	script := testkit.Pick(m.source, scripts)
 	accept := func(s protocol.Status) *deal {
 		m.put(protocol.BoardRoom, t.Acceptor.Signer, t.Accept)
-		return m.add(t, ClassNew, script, s)
+		class := ClassNew
+		if s != protocol.Accepted {
+			class = ClassVoid
+		}
+		return m.add(t, class, script, s)
 	}
 	switch script {
 	case scriptWithdrawn:
@@ -120,7 +124,7 @@ func (m *Market) open(now time.Time) int {
 		// The first one is bound; a rival is a contract of its own.
 		rival := t.Rival(m.keys.Party(m.source.IntN(parties)))
 		m.put(protocol.BoardRoom, rival.Acceptor.Signer, rival.Accept)
-		m.add(rival, ClassNew, scriptRival, protocol.Accepted)
+		m.add(rival, ClassRival, scriptRival, protocol.Accepted)
 		accepts++
 	}
 	soon := min(5*time.Second, life/12)

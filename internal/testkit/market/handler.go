@@ -92,6 +92,7 @@ func (l *looks) fill(r *Reads) {
 		return
 	}
 	r.Reads, r.First, r.Last = int64(len(n.at)), n.at[0].UnixMilli(), n.at[len(n.at)-1].UnixMilli()
+	r.Brought = n.seen
 	r.At = make([]int64, len(n.at))
 	for i, t := range n.at {
 		r.At[i] = t.UnixMilli()

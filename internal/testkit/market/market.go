@@ -195,6 +195,8 @@ const (
 	ClassHot   = "hot"  // locked from the start, with its refund deadline near
 	ClassCold  = "cold" // locked from the start, with a far one
 	ClassNew   = "new"  // of a deal that was made since
+	ClassRival = "rival"
+	ClassVoid  = "void" // of an accept that does not count: nobody needs to read it
 	ClassOther = "other"
 )
 

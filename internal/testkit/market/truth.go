@@ -80,6 +80,7 @@ type Reads struct {
 	Class    string  `json:"class"`
 	Accepted int64   `json:"acceptedMs"` // when its accept was posted; 0 for none
 	Reads    int64   `json:"reads"`
+	Brought  uint64  `json:"brought"` // rows, up to the last read
 	First    int64   `json:"firstMs"` // 0: it was never read
 	Last     int64   `json:"lastMs"`
 	Longest  int64   `json:"longestMs"` // between two reads
