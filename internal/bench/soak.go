@@ -60,7 +60,6 @@ var soakDefaults = soakConfig{time: 10 * time.Minute, rooms: 1000, hot: 100, off
 // marketStats is what the soak reads of the market's counters.
 type marketStats struct {
 	Rows      map[string]int64 `json:"rows"`
-	RowsRead  int64            `json:"rowsRead"`
 	Reads     int64            `json:"reads"`
 	Limited   int64            `json:"limited"`
 	LeastLeft float64          `json:"leastLeft"`
@@ -73,6 +72,7 @@ type roomReads struct {
 	Class    string  `json:"class"`
 	Brought  int64   `json:"brought"`
 	Accepted int64   `json:"acceptedMs"`
+	Locked   int64   `json:"lockedMs"`
 	First    int64   `json:"firstMs"`
 	At       []int64 `json:"atMs"`
 	Lags     []int64 `json:"lagsMs"`
@@ -314,9 +314,9 @@ func (s *soaker) collect(ctx context.Context) (float64, error) {
 // judge makes the table of what was measured since a time in Unix ms.
 func (s *soaker) judge(rooms []roomReads, from int64, took time.Duration) *table {
 	to := from + took.Milliseconds()
-	var first, second, lag []float64
+	var first, second, lock, lag []float64
 	gaps := map[string][]float64{}
-	late := 0
+	late, slow := 0, []string(nil)
 	for _, r := range rooms {
 		for i, d := range r.Lags {
 			if r.At[i] >= from {
@@ -335,18 +335,29 @@ func (s *soaker) judge(rooms []roomReads, from int64, took time.Duration) *table
 				*list = append(*list, float64(to-r.Accepted)/1000)
 				late++
 			}
+			if n := len(first); list == &first && n > 0 && first[n-1] > maxFirst.Seconds() {
+				slow = append(slow, fmt.Sprintf("%s at %d s", r.Room, (r.Accepted-from)/1000))
+			}
+		}
+		if r.Class == "new" && r.Locked >= from {
+			next := to
+			if i := slices.IndexFunc(r.At, func(at int64) bool { return at >= r.Locked }); i >= 0 {
+				next = r.At[i]
+			}
+			lock = append(lock, float64(max(next-r.Locked, 0))/1000)
 		}
 		if r.Class != "hot" && r.Class != "cold" && r.Class != "board" {
 			continue
 		}
-		// A gap counts where it ends within the run; one that is open at its end
-		// counts as long as it is by then.
+		// A gap of which the run saw a part counts with that part, where it is
+		// already too long.
 		for i, at := range r.At {
-			next, open := to, i+1 == len(r.At)
-			if !open {
-				next = r.At[i+1]
+			next, whole := to, false
+			if i+1 < len(r.At) {
+				next, whole = r.At[i+1], at >= from
 			}
-			if d := float64(next-at) / 1000; next >= from && at < to && (!open || d > 0) && !(open && d < s.asked(r.Class).Seconds()) {
+			d := float64(min(next, to)-max(at, from)) / 1000
+			if d > 0 && (whole && next <= to || d > s.asked(r.Class).Seconds()) {
 				gaps[r.Class] = append(gaps[r.Class], d)
 			}
 		}
@@ -363,10 +374,14 @@ func (s *soaker) judge(rooms []roomReads, from int64, took time.Duration) *table
 	t.times("board lag, as the market knows it", maxLag, boardEvery, lag, 1)
 	t.times("from a new accept to the first read of its room", maxFirst, 0, first, 1)
 	t.row("the same of a second accept to an offer", "-", "-", seconds1(second, 0.5), seconds1(second, 0.99), seconds1(second, 1), "")
+	t.row("from a lock in such a room to the read that brings it", "-", "-", seconds1(lock, 0.5), seconds1(lock, 0.99), seconds1(lock, 1), "")
 	t.times("between reads of a hot room", hotEvery, b.hot, gaps["hot"], turn)
 	t.times("between reads of a cold room", coldEvery, b.cold, gaps["cold"], turn)
 	if late > 0 {
 		t.plain("accepts whose room was not read yet at the end", fmt.Sprint(late))
+	}
+	if len(slow) > 0 {
+		t.plain("accepts whose room was read late", strings.Join(slow[:min(len(slow), 5)], ", "))
 	}
 	t.rate("resident memory, MB, max", maxSoakRSS/1e6, slices.Max(values(rss))/1e6, "%.0f")
 	t.flat("heap after a collection, MB", scale(s.heap, 1e-6))
@@ -511,7 +526,9 @@ func (t *table) times(what string, asked, best time.Duration, all []float64, fac
 		judged = max
 	}
 	allows := "-"
-	if best > 0 {
+	if best == math.MaxInt64 {
+		allows = "no read"
+	} else if best > 0 {
 		allows = fmt.Sprintf("%.0f s", best.Seconds())
 	}
 	verdict := ""

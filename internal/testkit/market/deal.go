@@ -16,6 +16,7 @@ type deal struct {
 	script   string
 	status   protocol.Status // that its rows establish
 	accepted time.Time       // when its accept was posted
+	locked   time.Time       // the same of its lock; zero for none
 	refund   time.Time
 	claimBy  time.Time
 }
@@ -171,7 +172,7 @@ func (m *Market) lock(d *deal) {
 	}
 	if time.Now().Before(d.refund.Add(-margin)) {
 		m.put(d.RoomName(), d.Payer, f)
-		d.status = protocol.Locked
+		d.status, d.locked = protocol.Locked, time.Now()
 	}
 }
 

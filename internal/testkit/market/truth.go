@@ -79,6 +79,7 @@ type Reads struct {
 	Room     string  `json:"room"`
 	Class    string  `json:"class"`
 	Accepted int64   `json:"acceptedMs"` // when its accept was posted; 0 for none
+	Locked   int64   `json:"lockedMs"`   // when its lock was
 	Reads    int64   `json:"reads"`
 	Brought  uint64  `json:"brought"` // rows, up to the last read
 	First    int64   `json:"firstMs"` // 0: it was never read
@@ -96,7 +97,11 @@ func (m *Market) Reads(prefix string) []Reads {
 	m.mu.Lock()
 	list := []Reads{{Room: protocol.BoardRoom, Class: ClassBoard}}
 	for _, d := range m.deals {
-		list = append(list, Reads{Room: d.RoomName(), Class: d.class, Accepted: d.accepted.UnixMilli()})
+		r := Reads{Room: d.RoomName(), Class: d.class, Accepted: d.accepted.UnixMilli()}
+		if !d.locked.IsZero() {
+			r.Locked = d.locked.UnixMilli()
+		}
+		list = append(list, r)
 	}
 	m.mu.Unlock()
 	list = slices.DeleteFunc(list, func(r Reads) bool { return !strings.HasPrefix(r.Room, prefix) })
