@@ -34,8 +34,8 @@ fail() {
 	exit 1
 }
 
-# Deadlines come within the minute: a deal has 40 seconds until its refund.
-"$market" -for "${seconds}s" -stay -life 40s -offers 0.7 -board 4 -rooms 30 -hot 3 -reads 3000 \
+# Deadlines come within the minute: a deal has 35 seconds until its refund.
+"$market" -for "${seconds}s" -stay -life 35s -offers 0.7 -board 4 -rooms 30 -hot 3 -reads 3000 \
 	-contracts "$dir/did" >"$dir/market" &
 market_pid=$!
 url=
