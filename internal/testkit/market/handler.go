@@ -138,7 +138,7 @@ func (m *Market) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// A view shows the newest rows after since: where there are more, the older
 	// ones are skipped, and this read does not bring the room up to date.
 	since, _ := strconv.ParseUint(r.URL.Query().Get("since"), 10, 64)
-	whole := export || head <= since+pageRows
+	whole := export || since <= head && head <= since+pageRows
 	var lag time.Duration
 	if seen := m.looks.seen(room); room == protocol.BoardRoom && head > seen {
 		lag = m.boardAge(seen+1, now)
