@@ -1,4 +1,5 @@
 # make demo    build the tool and audit the bundled export
+# make demo-watch  build it and follow a simulated market for a minute
 # make test    everything that CI runs
 # make help    the other targets
 #
@@ -23,6 +24,10 @@ RACEFLAGS ?= -short
 # race detector. A healthy run stays far below it.
 TESTTIMEOUT ?= 20m
 BENCHFLAGS ?=
+SOAKFLAGS ?=
+
+# How long the agents of `make demo-watch` trade.
+DEMO_SECONDS ?= 60
 
 # The export of `make demo`, the disputed contract that it explains (empty: the
 # first one) and the exit codes that verify and explain must end with.
@@ -41,7 +46,7 @@ endif
 
 # Stages of `make test` run one at a time, in order, also under -j.
 .NOTPARALLEL:
-.PHONY: help build demo test bench fuzz lint docs clean \
+.PHONY: help build demo demo-watch test bench soak fuzz lint docs clean \
 	test-setup test-build test-unit test-tools test-race test-fuzz test-vuln test-demo test-novoi
 
 say = @printf '\n== %s %s\n' "$$(date +%H:%M:%S)"
@@ -49,8 +54,10 @@ say = @printf '\n== %s %s\n' "$$(date +%H:%M:%S)"
 help:
 	@echo 'make build   the program, as bin/tclk-audit'
 	@echo 'make demo    build it and audit the bundled export'
+	@echo 'make demo-watch  build it and follow a simulated market for a minute'
 	@echo 'make test    everything that CI runs: build, tests, linters, race, fuzz, vulnerabilities, demo'
 	@echo 'make bench   speed and memory; BENCHFLAGS=... are passed on'
+	@echo 'make soak    a quarter of an hour of the watcher under load; SOAKFLAGS=... are passed on'
 	@echo 'make fuzz    each fuzz target in turn; FUZZTIME=10m each, FUZZ=REGEXP to choose'
 	@echo 'make lint    the linters and the layering rule alone (make test has them)'
 	@echo 'make docs    write the man pages in docs/man again'
@@ -61,6 +68,10 @@ build:
 
 demo: build
 	@sh internal/tools/demo.sh bin/tclk-audit $(DEMO_DIR) $(DEMO_EXIT) $(DEMO_EXPLAIN_EXIT) $(DEMO_CONTRACT)
+
+demo-watch: build
+	@CGO_ENABLED=0 $(GO) build -trimpath -o bin/market ./internal/market
+	@sh internal/tools/demo-watch.sh bin/tclk-audit bin/market $(DEMO_SECONDS)
 
 test: test-setup test-build test-unit test-tools test-race test-fuzz test-vuln test-demo test-novoi
 
@@ -109,6 +120,9 @@ test-novoi:
 
 bench:
 	$(GO) run ./internal/bench $(BENCHFLAGS)
+
+soak:
+	$(GO) run ./internal/bench -only soak $(SOAKFLAGS)
 
 fuzz:
 	$(GO) run -C internal/tools ./fuzz -time $(FUZZTIME) -run '$(FUZZ)' ../..

@@ -1,8 +1,8 @@
 // Bench measures the speed and the memory of tclk-audit as its users meet them:
 // whole processes, started anew for every figure, reading generated boards.
 //
-// It prints ratios and never judges them: a slow machine, or a busy one, fails
-// nothing. Beside each ratio stands its target. Both sides of a ratio run in
+// It prints ratios and never judges them, but for the soak of the watcher: a slow
+// machine, or a busy one, fails nothing. Beside each ratio stands its target. Both sides of a ratio run in
 // turn (A B A B …), the ratio is taken of each pair of neighbours, and the
 // median of the pairs is printed with its range, so that a machine whose speed
 // drifts moves both sides alike. docs/benchmarks.md says what each figure means
@@ -25,9 +25,9 @@ import (
 	"time"
 )
 
-// sections are the parts of the benchmark, in the order they run in. hostile
-// runs only when it is asked for.
-var sections = []string{"floor", "cores", "flat", "bad", "memory", "store", "hostile"}
+// sections are the parts of the benchmark, in the order they run in. hostile and
+// soak run only when they are asked for.
+var sections = []string{"floor", "cores", "flat", "bad", "memory", "store", "hostile", "soak"}
 
 // config is what the flags say.
 type config struct {
@@ -37,6 +37,8 @@ type config struct {
 	floor   string
 	program string
 	only    map[string]bool
+
+	soakConfig soakConfig
 }
 
 func (c *config) wants(section string) bool { return c.only[section] }
@@ -76,6 +78,9 @@ func parseFlags(args []string, stderr io.Writer) (config, error) {
 	fs.StringVar(&c.keep, "keep", "", "keep the generated boards in this `folder` and use those in it")
 	fs.StringVar(&c.floor, "floor", filepath.FromSlash("../shared/bench/floor"), "`folder` with the source of the floor program")
 	fs.StringVar(&c.program, "program", "", "measure this built `file` and not the tree's tclk-audit")
+	c.soakConfig = soakDefaults
+	fs.DurationVar(&c.soakConfig.time, "for", soakDefaults.time, "soak for so long, after a warm-up")
+	fs.IntVar(&c.soakConfig.rooms, "rooms", soakDefaults.rooms, "live rooms of the soak; a tenth of them are hot")
 	hostile := fs.Bool("hostile", false, "also measure hostile inputs; needs some 4 GB of disk")
 	only := fs.String("only", "", "only these `sections`, with commas between: "+strings.Join(sections, ", "))
 	if err := fs.Parse(args); err != nil {
@@ -96,6 +101,10 @@ func parseFlags(args []string, stderr io.Writer) (config, error) {
 		if c.rows < 1000 || c.rows > 1_000_000_000 || c.pairs < 1 || c.pairs > 1000 {
 			return errors.New("-rows must be between 1000 and 1000000000, -pairs between 1 and 1000")
 		}
+		if o := &c.soakConfig; o.time < 10*time.Second || o.time > 24*time.Hour || o.rooms < 10 || o.rooms > 5000 {
+			return errors.New("-for must be between 10s and 24h, -rooms between 10 and 5000")
+		}
+		c.soakConfig.hot = c.soakConfig.rooms / 10
 		c.only, err = parseOnly(*only, *hostile)
 		return err
 	}()
@@ -121,7 +130,7 @@ func parseOnly(list string, hostile bool) (map[string]bool, error) {
 	}
 	if len(only) == 0 {
 		for _, name := range sections {
-			only[name] = name != "hostile"
+			only[name] = name != "hostile" && name != "soak"
 		}
 	}
 	if hostile {
@@ -175,6 +184,7 @@ func run(ctx context.Context, c config, out io.Writer) (err error) {
 		{c.wants("memory"), b.memory},
 		{c.wants("store"), b.store},
 		{c.wants("hostile"), b.hostile},
+		{c.wants("soak"), b.soak},
 	} {
 		if !s.wanted {
 			continue

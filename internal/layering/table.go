@@ -31,11 +31,14 @@ const (
 
 	// The venue of the tests.
 	double = testkit + "/double"
+
+	// The agents that trade on it.
+	market = testkit + "/market"
 )
 
 // testkits are the packages that only tests may import, and what makes things
 // for tests.
-var testkits = []string{testkit, double}
+var testkits = []string{testkit, double, market}
 
 // Table has one row per package of the module and nothing else. Imports point
 // down: protocol ← verify ← fold ← export ← store ← internal ← cmd. Nobody imports
@@ -130,6 +133,15 @@ var Table = []Row{
 	{
 		Pkg:     double,
 		Own:     []string{"protocol", "verify"},
+		Testkit: true,
+	},
+	{
+		Pkg:     market,
+		Own:     []string{"protocol"},
+		Testkit: true,
+	},
+	{
+		Pkg:     "internal/market",
 		Testkit: true,
 	},
 	{

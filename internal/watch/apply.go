@@ -98,7 +98,7 @@ func (s *site) page(r *room, q venue.Query, p *venue.Page) error {
 	inRow := lines[len(lines)-1].seq-first == uint64(len(lines)-1)
 	switch {
 	case asked == probeBare:
-	case changed, !inRow,
+	case changed && first > 1, !inRow, // from 1 on in a row, there is no more to be had
 		again && (first != t.Cursor || rowHash(lines[0].raw) != t.Hash),
 		!again && first > t.Cursor+1:
 		if s.exports && s.whole(r, q, p.LastSeq) {
