@@ -23,9 +23,11 @@ const (
 	notesSweep  = time.Hour        // all namespaces once
 	namespaces  = 256
 	maxBackoff  = time.Minute
-	outageAfter = 5  // failures in a row, of any room
-	againBoard  = 12 // reads of the board, and the row at the cursor is read again
-	coldShare   = 4  // of so many reads one is for a room that is not hot, where both are due
+	outageAfter = 5               // failures in a row, of any room
+	againBoard  = 12              // reads of the board, and the row at the cursor is read again
+	freshRun    = 3               // reads in a row of rooms that were never read, where others are due
+	hotRun      = 4               // reads in a row of hot rooms, where others are due that are not
+	youngTime   = 5 * time.Minute // after something happened in a room, more may come of it soon
 	onceTries   = 3
 	maxHintKeys = 10_000 // of one namespace
 	clockStep   = 10 * time.Second
@@ -46,11 +48,12 @@ type site struct {
 	board    *room
 	fresh    queue
 	hot      queue
+	young    queue
 	rest     queue
 	waiting  []*room // those beyond Options.Live, in no order
 	live     int
-	full     bool // maxRooms was met
-	picks    int
+	full     bool   // maxRooms was met
+	runs     [3]int // reads in a row from fresh, hot and young
 	ranked   time.Time
 	asked    int   // requests under way
 	sent     int64 // requests that take a token, since the start
@@ -254,11 +257,13 @@ func (s *site) place(r *room, now time.Time) {
 		due = r.readAt(now).Add(s.interval(r, n, now))
 	}
 	q := &s.rest
-	switch n {
-	case needFresh:
+	switch {
+	case n == needFresh, r.pending() && r.failed == 0:
 		q = &s.fresh
-	case needHot:
+	case n == needHot:
 		q = &s.hot
+	case n <= needRaced && (r.source == 0 || now.Sub(r.active) < youngTime):
+		q = &s.young
 	}
 	r.enter(q, due)
 }
@@ -420,23 +425,24 @@ func (s *site) next(now time.Time) (*room, time.Duration) {
 	if d := s.paused.Sub(now); d > 0 {
 		return nil, min(left, d)
 	}
-	if r := ready(&s.fresh); r != nil {
-		return r, 0
-	}
-	hot, rest := ready(&s.hot), ready(&s.rest)
-	if hot != nil && rest != nil {
-		// Hot rooms must not keep all others from being read.
-		s.picks++
-		if s.picks%coldShare == 0 {
-			return rest, 0
+	// None of them must keep the others from being read.
+	queues := [...]*room{ready(&s.fresh), ready(&s.hot), ready(&s.young), ready(&s.rest)}
+	most := [...]int{freshRun, hotRun, 1}
+	for i, r := range queues {
+		if r == nil {
+			continue
 		}
-		return hot, 0
-	}
-	if hot != nil {
-		return hot, 0
-	}
-	if rest != nil {
-		return rest, 0
+		others := false
+		for _, o := range queues[i+1:] {
+			others = others || o != nil
+		}
+		if !others {
+			return r, 0
+		}
+		if s.runs[i]++; s.runs[i] <= most[i] {
+			return r, 0
+		}
+		s.runs[i] = 0
 	}
 	return nil, left
 }

@@ -227,7 +227,7 @@ func (w *Watcher) take(res *result) error {
 // over reports whether a single pass has nothing left to do.
 func (w *Watcher) over() bool {
 	for _, s := range w.sites {
-		if s.asked > 0 || s.board.queue != nil || len(s.fresh.rooms)+len(s.hot.rooms)+len(s.rest.rooms)+len(s.waiting) > 0 ||
+		if s.asked > 0 || s.board.queue != nil || len(s.fresh.rooms)+len(s.hot.rooms)+len(s.young.rooms)+len(s.rest.rooms)+len(s.waiting) > 0 ||
 			s.o.Notes && s.space < namespaces {
 			return false
 		}

@@ -66,8 +66,8 @@ func (m *Market) Stats() Stats {
 	s.Requests, s.Limited, s.BytesSent = v.Requests, v.Limited, v.BytesSent
 	s.LeastLeft = -1
 	for _, c := range v.Clients {
-		if s.Reads == 0 || c.LeastLow < s.LeastLeft {
-			s.LeastLeft = c.LeastLow
+		if s.Reads == 0 || c.Lowest < s.LeastLeft {
+			s.LeastLeft = c.Lowest
 		}
 		s.Reads += c.Reads
 	}
