@@ -27,6 +27,9 @@ const (
 	exportTries = 8
 	// floorSeq is above every seq that a room can have.
 	floorSeq = 1 << 53
+	// maxSkew is how far a Date header may be from this machine's clock. It can
+	// be anybody's that stands between here and the venue.
+	maxSkew = time.Hour
 	// judgeRows is how many rows are judged at once.
 	judgeRows = 512
 )
@@ -37,6 +40,15 @@ func (s *site) hear(r *venue.Reply) {
 	if r.Date.IsZero() || r.Fallback || r.Age > 0 {
 		return
 	}
+	if d := r.Date.Sub(r.Fetched); d.Abs() > maxSkew {
+		if !s.skewed {
+			s.skewed = true
+			s.w.o.Listener.notice(s.o.Alias, s.o.Alias, true,
+				fmt.Sprintf("the venue's Date header is %s off this machine's clock, and is not believed: where no signed row comes, warnings come late", d.Round(time.Second)))
+		}
+		return
+	}
+	s.skewed = false
 	if ms := r.Date.UnixMilli(); ms > s.heard {
 		s.heard, s.heardAt = ms, r.Fetched
 	}

@@ -63,6 +63,7 @@ type site struct {
 	heard   int64 // the venue's clock as its replies say, Unix ms; 0: not yet
 	heardAt time.Time
 	ts      int64 // the greatest time of a row
+	skewed  bool  // its Date header is not believed
 	clocked int64 // what the store was told of the clock
 
 	discover time.Time // when limits are asked for next
