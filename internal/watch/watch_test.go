@@ -601,3 +601,45 @@ func TestReload(t *testing.T) {
 		}
 	})
 }
+
+// A Date header that cannot be true warns of nothing and lets no room go.
+func TestSkew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSim(t, 11, double.Options{ReadPerMin: 600})
+		defer s.wire.Close()
+		st := s.open()
+		defer st.Close()
+		d := s.deal(6 * time.Hour)
+		s.v.Post(d.RoomName(), d.Payer, d.Lock())
+		o := s.options()
+		o.Venues[0].Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+			res, err := s.wire.Transport.RoundTrip(r)
+			if err == nil {
+				res.Header.Set("Date", "Fri, 01 Jan 2100 00:00:00 GMT")
+			}
+			return res, err
+		})
+		said := 0
+		o.Listener.Notice = func(_, _ string, serious bool, text string) {
+			if serious && strings.Contains(text, "Date") {
+				said++
+			}
+		}
+		_, stop := s.watch(st, o)
+		time.Sleep(3 * time.Hour)
+		before := s.v.Reads(d.RoomName()).Reads
+		time.Sleep(time.Hour)
+		stop()
+		if n := s.v.Reads(d.RoomName()).Reads - before; n < 20 {
+			t.Errorf("the room was read %d times in an hour", n)
+		}
+		for _, e := range events(t, st) {
+			if e.Kind == store.EventDeadline {
+				t.Error("it was warned")
+			}
+		}
+		if said != 1 {
+			t.Errorf("it was said %d times", said)
+		}
+	})
+}
