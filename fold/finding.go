@@ -159,6 +159,18 @@ func (c Code) Severity() Severity {
 	return SeverityNone
 }
 
+// Gravest is how grave a finding of the code can be: some are graver in a deal
+// room than on the board, or where a party's own row is concerned.
+func (c Code) Gravest() Severity {
+	switch c {
+	case Gap:
+		return Notice
+	case OrderViolation, NonceOrder, LockOnSuperseded, SecretExposed:
+		return Anomaly
+	}
+	return c.Severity()
+}
+
 // Codes lists every finding code, in table order.
 func Codes() []Code {
 	all := make([]Code, 0, codeEnd-1)

@@ -46,6 +46,19 @@ func (c *choices) Set(s string) error {
 	return nil
 }
 
+// Replace and GetSlice make it a list for a configuration file.
+func (c *choices) Replace(words []string) error {
+	c.values = nil
+	for _, w := range words {
+		if err := c.Set(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *choices) GetSlice() []string { return c.values }
+
 func orList(words []string) string {
 	n := len(words) - 1
 	return strings.Join(words[:n], ", ") + " or " + words[n]

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -38,14 +39,21 @@ run again. SIGHUP reads the configuration again; rooms, live rooms, intervals an
 budgets change then, and all else needs a restart. Meanwhile the commands that
 read, and backup, work beside it, and it answers over HTTP at --listen.
 
-Every flag can be given in the environment, as TCLK_ and its name in capitals with
-_ for -, and in the YAML file of --config under its own name; there, venues is a
-list with settings for each. Flags come before the environment, and that before
-the file.
+Every setting can stand in the environment, as TCLK_ and the flag's name in capitals
+with _ for -, lists with commas (TCLK_ROOM=a,b); and in the YAML file of --config
+under the flag's name, but for --once and --accept-loss, which are about one run, and
+--venue: there venues is a list, each with a url, perhaps an alias and rooms, and any
+of the settings from --notes to --hot-before. Flags come before the environment, and
+that before the file; --venue stands in place of all venues of the file.
+
+A venue's alias is what the store and the metrics call it. Without one it is made
+from the host. The same venue under another alias is another one to the store.
 
 With --once it reads the board and each room one time and exits with the codes of
-verify for what it saw: 0 nothing wrong, 1 something is wrong, 3 a torn line, 4 a
-room could not be read. Without, it exits with 0 when it was told to stop.`,
+verify for the rows that were new to the store and the contracts that they bear on:
+0 nothing wrong, 1 something is wrong, 3 a torn line, 4 a room could not be read, or
+it was interrupted. Rows known to be lost do not change the code. Without --once it
+exits with 0 when it was told to stop, and with 4 where the store failed.`,
 		Example: `  tclk-audit watch --venue https://technocore.chat --data /var/lib/tclk
   tclk-audit watch --config /etc/tclk/watch.yaml --print-config
   tclk-audit watch --venue live=https://technocore.chat --once`,
@@ -54,6 +62,9 @@ room could not be read. Without, it exits with 0 when it was told to stop.`,
 			c, err := f.resolve(cmd)
 			if err != nil {
 				return err
+			}
+			for _, name := range c.stray {
+				a.warn("%s is set, and there is no such setting", name)
 			}
 			if printConfig {
 				return a.printConfig(c)
@@ -129,7 +140,7 @@ func (a *app) follow1(cmd *cobra.Command, f *watchFlags, c *watchConfig, s *stor
 	if c.flags.once {
 		return a.once(ctx, w)
 	}
-	defer a.reloads(ctx, cmd, f, w, logger)()
+	defer a.reloads(ctx, cmd, f, c, w, logger)()
 	defer view.run(ctx, w)()
 	logger.Info("watching", slog.Int("venues", len(c.options.Venues)), slog.String("store", s.Dir()))
 	err = w.Run(ctx)
@@ -146,6 +157,8 @@ func (a *app) once(ctx context.Context, w *watch.Watcher) error {
 		return err
 	}
 	if p == nil {
+		kept := "what was read is kept; run it again to go on"
+		a.kept.Store(&kept)
 		return context.Cause(ctx)
 	}
 	a.exit = p.Exit()
@@ -181,7 +194,7 @@ func (a *app) surface(c *watchConfig, s *store.Store, w *watch.Watcher, metrics 
 }
 
 // reloads reads the configuration again at each SIGHUP.
-func (a *app) reloads(ctx context.Context, cmd *cobra.Command, f *watchFlags, w *watch.Watcher, logger *slog.Logger) (stop func()) {
+func (a *app) reloads(ctx context.Context, cmd *cobra.Command, f *watchFlags, began *watchConfig, w *watch.Watcher, logger *slog.Logger) (stop func()) {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	done := make(chan struct{})
@@ -195,11 +208,18 @@ func (a *app) reloads(ctx context.Context, cmd *cobra.Command, f *watchFlags, w 
 			case <-hup:
 			}
 			c, err := f.resolve(cmd)
+			var restart []string
 			if err == nil {
+				restart = c.needRestart(began)
+				c.options.Settle, c.options.WarnBefore = began.options.Settle, began.options.WarnBefore
 				err = w.Reload(quit, c.options)
 			}
 			if err != nil {
 				logger.Error("the configuration stays as it was", slog.String("error", err.Error()))
+				continue
+			}
+			if len(restart) > 0 {
+				logger.Warn("the configuration was read again", slog.String("restart", strings.Join(restart, ", ")))
 				continue
 			}
 			logger.Info("the configuration was read again")

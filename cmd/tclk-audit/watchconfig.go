@@ -53,6 +53,7 @@ type venueSettings struct {
 func (f *watchFlags) register(cmd *cobra.Command) {
 	f.data.register(cmd)
 	f.surface.register(cmd)
+	cmd.Flags().Lookup("listen").Usage = "answer over HTTP on this `address`, host:port; none: nowhere"
 	f.rules.register(cmd, "fold under `spec` or reference: of a new store; one that is there keeps its own")
 	f.logFormat = choice{value: "auto", allowed: []string{"auto", "json", "text"}}
 	f.logLevel = choice{value: "info", allowed: []string{"debug", "info", "warn", "error"}}
@@ -61,19 +62,19 @@ func (f *watchFlags) register(cmd *cobra.Command) {
 	fs.StringArrayVar(&f.rooms, "room", nil, "follow this `room` too; may be given again")
 	fs.BoolVar(&f.once, "once", false, "read everything one time, and exit with the codes of verify")
 	fs.BoolVar(&f.acceptLoss, "accept-loss", false, "go on with a store that has lost the end of what it acknowledged")
-	fs.DurationVar(&f.settle, "settle-grace", time.Minute, "how far conclusions that need no row stay behind the venue's clock, as `duration`")
-	fs.DurationVar(&f.warnBefore, "warn-before", 10*time.Minute, "warn so long before the refund deadline of a lock without a reveal; 0 never")
-	fs.DurationVar(&f.readyLag, "ready-lag", 30*time.Second, "how long ago the board may have been read for /readyz to say ready")
-	fs.Var(&f.logFormat, "log-format", "write logs as json or text; `auto` shows a live view on a terminal, else json")
-	fs.Var(&f.logLevel, "log-level", "the least `level` of logs")
-	fs.BoolVar(&f.Notes, "notes", false, "look for deal rooms in the venue's state notes")
-	fs.IntVar(&f.Live, "live", 2000, "read at most `N` deal rooms in turn; others wait")
+	fs.DurationVar(&f.settle, "settle-grace", time.Minute, "how far conclusions that need no row stay behind the venue's clock")
+	fs.DurationVar(&f.warnBefore, "warn-before", 10*time.Minute, "warn so long before the refund deadline of a lock without a reveal; 0 never, else at least 30s")
+	fs.DurationVar(&f.readyLag, "ready-lag", 30*time.Second, "how long ago the board may have been read for /readyz to say ready; more than --board-every")
+	fs.Var(&f.logFormat, "log-format", "the `form` of logs: json or text; auto shows a live view on a terminal, else json")
+	fs.Var(&f.logLevel, "log-level", "the least `level` of logs: debug, info, warn or error")
+	fs.BoolVar(&f.Notes, "notes", false, "look for deal rooms in the venue's state notes: namespaces tclk-00 to tclk-ff, once an hour each, whose keys are the other 14 digits")
+	fs.IntVar(&f.Live, "live", 2000, "read at most `N` deal rooms in turn; others wait, by need")
 	fs.DurationVar(&f.Linger, "linger", time.Hour, "read a room so long after its contract came to an end, for receipts")
 	fs.Float64Var(&f.Share, "share", 0.8, "use this `share` of the venue's read budget")
 	fs.IntVar(&f.ReadsPerMinute, "reads-per-minute", 0, "the venue's read budget, `N` a minute, in place of what it publishes")
 	fs.DurationVar(&f.BoardEvery, "board-every", 5*time.Second, "read the board so often")
 	fs.DurationVar(&f.HotEvery, "hot-every", 20*time.Second, "read a room so often that a deadline is near for")
-	fs.DurationVar(&f.ColdEvery, "cold-every", 150*time.Second, "read any other room at least so often, budget permitting")
+	fs.DurationVar(&f.ColdEvery, "cold-every", 150*time.Second, "read any other room at least so often, budget permitting; four times that where little can come of it")
 	fs.DurationVar(&f.HotBefore, "hot-before", 15*time.Minute, "a lock's deadline is near so long before it")
 }
 
@@ -82,6 +83,7 @@ type watchConfig struct {
 	flags   *watchFlags
 	options watch.Options
 	set     *cobra.Command // has the flags with their values
+	stray   []string       // variables that look like settings
 }
 
 // configFile is the file of --config: names of flags, and venues.
@@ -132,7 +134,7 @@ func (f *watchFlags) resolve(cmd *cobra.Command) (*watchConfig, error) {
 		}
 		for name, node := range file.Flags {
 			if set.Flags().Lookup(name) == nil || slices.Contains(notInFile, name) {
-				return nil, &usageError{text: fmt.Sprintf("%s: line %d: there is no setting %q", path, node.Line, name), hint: "settings have the names of flags; 'tclk-audit watch --help' lists them"}
+				return nil, &usageError{text: fmt.Sprintf("%s: line %d: there is no setting %q", path, node.Line, name), hint: "settings have the names of flags, 'tclk-audit watch --help' lists them; venues is a list, and what is about one run has no place here"}
 			}
 			if err := setNode(set, name, &node); err != nil {
 				return nil, &usageError{text: fmt.Sprintf("%s: line %d: %s: %v", path, node.Line, name, err), hint: "write it as on the command line"}
@@ -165,7 +167,11 @@ func (f *watchFlags) resolve(cmd *cobra.Command) (*watchConfig, error) {
 		chosen[name] = true
 		set.Flags().Lookup(name).Changed = true
 		if err != nil {
-			failed = errors.Join(failed, &usageError{text: fmt.Sprintf("%s: %v", name, err)})
+			from := "--" + name
+			if !given.Changed {
+				from = "TCLK_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+			}
+			failed = errors.Join(failed, &usageError{text: fmt.Sprintf("%s: %v", from, err), hint: "write it as on the command line"})
 		}
 	}
 	if failed != nil {
@@ -175,7 +181,39 @@ func (f *watchFlags) resolve(cmd *cobra.Command) (*watchConfig, error) {
 	if has(file.Flags, "data") && !chosen["data"] {
 		set.Flags().Lookup("data").Changed = true
 	}
+	c.stray = strayVariables(set)
 	return c, c.fill(&file, chosen)
+}
+
+// perVenue are the settings that can change while the watcher runs.
+var perVenue = []string{"venue", "room", "notes", "live", "linger", "share", "reads-per-minute", "board-every", "hot-every", "cold-every", "hot-before"}
+
+// needRestart lists the settings that are not those that the watcher began with,
+// and that it cannot take over while it runs.
+func (c *watchConfig) needRestart(began *watchConfig) (names []string) {
+	for _, name := range flagNames(c.set) {
+		if !slices.Contains(perVenue, name) && c.set.Flags().Lookup(name).Value.String() != began.set.Flags().Lookup(name).Value.String() {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// strayVariables lists variables that look like settings and are none.
+func strayVariables(set *cobra.Command) (names []string) {
+	for _, v := range os.Environ() {
+		name, _, _ := strings.Cut(v, "=")
+		setting, ok := strings.CutPrefix(name, "TCLK_")
+		if !ok || setting == "CONFIG" {
+			continue
+		}
+		flag := strings.ReplaceAll(strings.ToLower(setting), "_", "-")
+		if set.Flags().Lookup(flag) == nil || setting != strings.ToUpper(setting) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 func has(m map[string]yaml.Node, name string) bool { _, ok := m[name]; return ok }
@@ -196,12 +234,27 @@ func readConfig(path string) (file configFile, err error) {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	if err := d.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
-		return file, &usageError{text: fmt.Sprintf("%s: %v", path, err), hint: "'tclk-audit watch --print-config' shows what it looks like"}
+		return file, &usageError{text: path + ": " + plainYAML(err), hint: "'tclk-audit watch --venue https://technocore.chat --print-config' shows what it looks like"}
 	}
 	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return file, &usageError{text: path + ": it holds more than one document", hint: "leave one"}
 	}
 	return file, nil
+}
+
+// plainYAML says what is wrong with a file without the words of this program's
+// code.
+func plainYAML(err error) string {
+	text := err.Error()
+	var types *yaml.TypeError
+	if errors.As(err, &types) && len(types.Errors) > 0 {
+		text = types.Errors[0]
+	}
+	text = strings.TrimPrefix(text, "yaml: ")
+	for _, r := range [][2]string{{"in type main.venueFile", "of a venue"}, {"in type main.configFile", ""}, {"into []main.venueFile", "into a list of venues"}, {"into main.venueFile", "into a venue"}, {"into main.configFile", "into settings"}, {"field ", "there is no setting "}, {" not found", ""}} {
+		text = strings.ReplaceAll(text, r[0], r[1])
+	}
+	return strings.TrimSpace(text)
 }
 
 // setNode sets a flag to what stands in the file.
@@ -312,7 +365,6 @@ func (a *app) printConfig(c *watchConfig) error {
 		doc.Content = append(doc.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: name}, &node)
 		return nil
 	}
-	perVenue := []string{"room", "notes", "live", "linger", "share", "reads-per-minute", "board-every", "hot-every", "cold-every", "hot-before"}
 	for _, name := range flagNames(c.set) {
 		if slices.Contains(notInFile, name) || slices.Contains(perVenue, name) {
 			continue

@@ -196,6 +196,9 @@ func change(e *store.Event) string {
 		}
 		return strings.Join(parts, " ")
 	case store.EventDeadline:
+		if e.ClockMs >= e.DeadlineMs {
+			return "the refund window is open, and nothing is revealed"
+		}
 		return "refund opens in " + report.Span(e.DeadlineMs-e.ClockMs) + ", and nothing is revealed"
 	}
 	return ""

@@ -62,7 +62,7 @@ func (h *handler) findings(q *query, out *reply) error {
 			j.Open('{')
 			j.String("code", c.String())
 			j.String("kind", c.Kind().String())
-			j.String("severity", c.Severity().String())
+			j.String("severity", c.Gravest().String())
 			j.Int("contracts", counts[c])
 			j.Close('}')
 		})
@@ -90,7 +90,7 @@ func (h *handler) findings(q *query, out *reply) error {
 			return
 		}
 		err = t.add([]report.Cell{
-			report.Left(c.String()), report.Left(c.Kind().String()), report.Left(c.Severity().String()), report.Number(counts[c]),
+			report.Left(c.String()), report.Left(c.Kind().String()), report.Left(c.Gravest().String()), report.Number(counts[c]),
 		})
 	})
 	if err != nil {

@@ -256,6 +256,9 @@ func (h *handler) statusText(p *report.Page, st *store.Status, sources []store.S
 	for i := range sources {
 		s := &sources[i]
 		read, sum := "in part", "-"
+		if s.Size < 0 && !s.Done {
+			read = "followed"
+		}
 		if s.Done {
 			read, sum = "whole", hex.EncodeToString(s.SHA256[:8])
 		}
@@ -310,7 +313,7 @@ func venueText(p *report.Page, v *store.VenueStatus) {
 		}
 	}
 	if happened != "" {
-		lines = append(lines, left("coverage", report.Plural(v.LostRows, "row", "rows")+" known to be lost"+happened))
+		lines = append(lines, left("coverage", report.Plural(v.LostRows, "row", "rows")+" known to be lost; events: "+happened[2:]))
 	}
 	p.Table(lines)
 }

@@ -301,7 +301,11 @@ func (ob *Observer) deadline(e *store.Event) {
 		return
 	}
 	ob.warnings.WithLabelValues(e.Venue).Inc()
-	ob.write(slog.LevelWarn, kindDeadline, e.Venue, "refund deadline near, no reveal seen",
+	message := "refund deadline near, no reveal seen"
+	if e.ClockMs >= e.DeadlineMs {
+		message = "refund window open, no reveal seen"
+	}
+	ob.write(slog.LevelWarn, kindDeadline, e.Venue, message,
 		slog.String("contract", e.Contract.String()), slog.Time("deadline", time.UnixMilli(e.DeadlineMs).UTC()),
 		slog.Float64("seconds", float64(e.DeadlineMs-e.ClockMs)/1000))
 }

@@ -38,7 +38,7 @@ func (s *Server) guard(h http.Handler) http.Handler {
 		// The port is not looked at: behind a tunnel it is another one, and a web
 		// page that leads a name of its own to this machine has no name that is
 		// allowed, whatever the port.
-		if !s.hosts[hostname(r.Host)] {
+		if host := hostname(r.Host); !s.hosts[host] && !s.own(r, host) {
 			s.misdirected.Add(1)
 			refuse(http.StatusMisdirectedRequest, "this server does not go by the name of the request's Host", "ask for it by its address, or have --allow-host name it")
 			return
@@ -59,6 +59,17 @@ func (s *Server) guard(h http.Handler) http.Handler {
 		}
 		h.ServeHTTP(w, r)
 	})
+}
+
+// own reports whether the host is the address that the request came in at. An
+// address is no name that somebody could have lead here.
+func (s *Server) own(r *http.Request, host string) bool {
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if !ok {
+		return false
+	}
+	ip, at := net.ParseIP(host), net.ParseIP(hostname(local.String()))
+	return ip != nil && at != nil && ip.Equal(at)
 }
 
 // origin reports whether the web page that asks, if one does, may: it is of this

@@ -626,7 +626,11 @@ func (s *site) fail(r *room, res *result, now time.Time) {
 		return
 	case errors.As(res.err, &limited):
 		s.refused++
-		r.failed, r.retry = max(r.failed, 1), now.Add(time.Second)
+		// The budget pauses all requests meanwhile.
+		r.failed++
+		s.failures++
+		r.retry = now.Add(time.Second)
+		s.giveUp(r, res.err)
 		return
 	case errors.Is(res.err, context.Canceled):
 		return
@@ -647,8 +651,14 @@ func (s *site) fail(r *room, res *result, now time.Time) {
 	if s.failures >= outageAfter {
 		s.paused = now.Add(backoff(s.failures - outageAfter + 1))
 	}
-	s.w.o.Listener.notice(s.o.Alias, r.name, r.failed >= outageAfter, res.err.Error())
-	if s.w.once && r.failed >= onceTries {
+	s.giveUp(r, res.err)
+}
+
+// giveUp tells of a failure; a single pass does not try for ever.
+func (s *site) giveUp(r *room, err error) {
+	last := s.w.once && r.failed >= onceTries
+	s.w.o.Listener.notice(s.o.Alias, r.name, last || r.failed >= outageAfter, err.Error())
+	if last {
 		r.disabled = true
 		s.w.unread++
 		s.retire(r)
