@@ -44,6 +44,7 @@ const (
 	sampleEvery  = 2 * time.Second
 	collectEvery = 30 * time.Second // the watcher's heap, to learn what is left of it
 	maxWarmUp    = 15 * time.Minute
+	settleTime   = time.Minute
 	stopTime     = 15 * time.Second
 )
 
@@ -177,7 +178,11 @@ func (b *bench) soak(ctx context.Context) (err error) {
 			return fmt.Errorf("%d of %d rooms were not read within %s", unread, c.rooms, maxWarmUp)
 		}
 	}
-	b.say("warm-up, until each of them was read once: %s; now %s", time.Since(warm).Round(time.Second), c.time)
+	// What was new meanwhile waits behind them: that ends, too.
+	if err := sleep(ctx, settleTime); err != nil {
+		return err
+	}
+	b.say("warm-up, until each of them was read once and a minute more: %s; now %s", time.Since(warm).Round(time.Second), c.time)
 
 	before, cpu0, busy0, err := s.begin(ctx)
 	if err != nil {
