@@ -179,10 +179,10 @@ func (b *bench) soak(ctx context.Context) (err error) {
 		}
 	}
 	// What was new meanwhile waits behind them: that ends, too.
-	if err := sleep(ctx, settleTime); err != nil {
+	if err := sleep(ctx, min(settleTime, c.time/10)); err != nil {
 		return err
 	}
-	b.say("warm-up, until each of them was read once and a minute more: %s; now %s", time.Since(warm).Round(time.Second), c.time)
+	b.say("warm-up, until each of them was read once and some more: %s; now %s", time.Since(warm).Round(time.Second), c.time)
 
 	before, cpu0, busy0, err := s.begin(ctx)
 	if err != nil {
