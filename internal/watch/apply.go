@@ -58,7 +58,7 @@ func (s *site) hear(r *venue.Reply) {
 // for its newest rows.
 func (s *site) whole(r *room, q venue.Query, atLeast uint64) bool {
 	switch {
-	case s.exports && r.tries < exportTries:
+	case s.exports && s.mayExport(r, s.w.now()):
 		r.export, r.atLeast = true, atLeast
 	case q.Since >= 0:
 		r.probe = probeBare
@@ -66,6 +66,13 @@ func (s *site) whole(r *room, q venue.Query, atLeast uint64) bool {
 		return false
 	}
 	return true
+}
+
+// mayExport reports whether a room's export is asked for: where it fails again
+// and again, for ten minutes, the room goes on without it, and it is tried anew
+// every ten minutes.
+func (s *site) mayExport(r *room, now time.Time) bool {
+	return r.tries < exportTries || now.Sub(r.triedFirst) < exportAgain || now.Sub(r.tried) > exportAgain
 }
 
 // page takes in a page of a room.
@@ -113,10 +120,13 @@ func (s *site) page(r *room, q venue.Query, p *venue.Page) error {
 	case changed && first > 1, !inRow, // from 1 on in a row, there is no more to be had
 		again && (first != t.Cursor || rowHash(lines[0].raw) != t.Hash),
 		!again && first > t.Cursor+1:
+		if again && first == t.Cursor+1 && inRow && !changed {
+			break // the row at the cursor is one too many for the page
+		}
 		if s.exports && s.whole(r, q, p.LastSeq) {
 			return nil
 		}
-		if again && first != t.Cursor && s.whole(r, q, 0) {
+		if again && first <= t.Cursor && s.whole(r, q, 0) {
 			return nil
 		}
 	}
@@ -245,6 +255,9 @@ func (s *site) take(r *room, lines []line, gen uint64, says, whole bool, f store
 		anew = true
 		return s.cover(r, code, gen, from, to, fmt.Sprintf(format, args...))
 	}
+	if changed || t.Gone {
+		lost = store.LostReaped
+	}
 	var err error
 	switch {
 	case t.Cursor == 0 && first > 1 && !known:
@@ -253,11 +266,23 @@ func (s *site) take(r *room, lines []line, gen uint64, says, whole bool, f store
 		err = cover(lost, gen, 1, first-1, "the first row that there is has seq %d", first)
 	case t.Cursor == 0:
 	case at >= 0 && t.Hash != "" && rowHash(lines[at].raw) != t.Hash:
-		from = 0
 		was, is := t.Hash, rowHash(lines[at].raw)
-		if changed {
+		if now := s.w.now(); !changed && says && now.Sub(r.rewrote) < rewriteAgain {
+			// It was told, and what else is there was stored: that has an end.
+			t.Hash = is
+			break
+		}
+		r.rewrote, from = s.w.now(), 0
+		switch {
+		case !says:
+			err = cover(store.SeqRestarted, gen, 0, 0, "the row at seq %d is another one: its sha256 began with %s and begins with %s", t.Cursor, was, is)
+			gen = t.Generation + 1
+			if first > 1 {
+				err = errors.Join(err, cover(lost, gen, 1, first-1, "the first row that there is has seq %d", first))
+			}
+		case changed:
 			err = cover(store.SeqRestarted, gen, 0, 0, "generation %d begins at seq %d; generation %d had come to %d", gen, first, t.Generation, t.Cursor)
-		} else {
+		default:
 			err = cover(store.RowRewritten, gen, t.Cursor, t.Cursor, "its sha256 began with %s and begins with %s", was, is)
 		}
 	case at >= 0 && changed:
@@ -275,7 +300,6 @@ func (s *site) take(r *room, lines []line, gen uint64, says, whole bool, f store
 	case first > t.Cursor:
 		if changed {
 			err = cover(store.LifeBegan, gen, 0, 0, "generation %d became %d", t.Generation, gen)
-			lost = store.LostReaped
 		}
 		if first > t.Cursor+1 {
 			err = errors.Join(err, cover(lost, t.Generation, t.Cursor+1, first-1, "the first row that there is has seq %d", first))
@@ -356,7 +380,7 @@ func (s *site) add(r *room, lines []line, from uint64, f store.Fetch) error {
 		n, next := 0, r.tail.Cursor+1
 		for n < len(rows) && n < judgeRows {
 			if l := &rows[n]; l.ok {
-				if l.seq != next && !(r.tail.Cursor == 0 && n == 0) && next != 1 {
+				if l.seq > next && !(r.tail.Cursor == 0 && n == 0) && next != 1 {
 					break
 				}
 				next = l.seq + 1
@@ -410,8 +434,9 @@ func (s *site) judge(r *room, lines []line) error {
 			return err
 		}
 		if lines[i].ok {
-			t.Cursor = lines[i].seq
-			t.Hash = rowHash(lines[i].raw)
+			if lines[i].seq >= t.Cursor {
+				t.Cursor, t.Hash = lines[i].seq, rowHash(lines[i].raw)
+			}
 		}
 		if j.Malformed == protocol.ReasonNone {
 			t.TsMs = j.Row.Record.TsMs

@@ -117,6 +117,9 @@ func (o Options) withDefaults() (Options, error) {
 			if other.Alias == v.Alias {
 				return o, fmt.Errorf("watch: two venues have the alias %s: give each its own", v.Alias)
 			}
+			if other.Origin == v.Origin {
+				return o, fmt.Errorf("watch: %s and %s are the same venue: its budget is one", other.Alias, v.Alias)
+			}
 		}
 	}
 	return o, nil
@@ -136,6 +139,9 @@ func (v *Venue) fill() error {
 	}
 	if v.Live < 0 || v.Live > maxLive {
 		return fmt.Errorf("watch: %d live rooms for %s: give 1 to %d", v.Live, v.Alias, maxLive)
+	}
+	if v.Share != 0 && !(v.Share > 0 && v.Share <= 1) || v.ReadsPerMinute < 0 {
+		return fmt.Errorf("watch: a share of %v of %d reads a minute for %s: give a share above 0 and at most 1", v.Share, v.ReadsPerMinute, v.Alias)
 	}
 	if v.Live == 0 {
 		v.Live = defaultLive

@@ -27,26 +27,30 @@ type room struct {
 	deal   deal
 
 	// when it is read
-	need     need // when it was last placed
-	live     bool // it has one of the places of live rooms
-	waits    bool // for one
-	queue    *queue
-	index    int // in its queue
-	due      time.Time
-	asked    bool // a request is under way
-	failed   int  // in a row
-	retry    time.Time
-	tries    int // exports that failed in a row
-	polls    int
-	export   bool // the next request is for the export
-	atLeast  uint64
-	probe    probe
-	floor    uint64    // what probeFloor found
-	known    time.Time // since when
-	read     time.Time // last success
-	active   time.Time // when rows last came, or it became known
-	ended    time.Time // when its contract was seen to be at an end
-	disabled bool      // the venue refuses it for good
+	need       need // when it was last placed
+	live       bool // it has one of the places of live rooms
+	waits      bool // for one
+	queue      *queue
+	index      int // in its queue
+	due        time.Time
+	asked      bool // a request is under way
+	failed     int  // in a row
+	retry      time.Time
+	refused    bool // for good, as the venue says
+	tries      int  // exports that failed in a row
+	tried      time.Time
+	triedFirst time.Time
+	rewrote    time.Time // when it was last stored anew because a row was another one
+	polls      int
+	export     bool // the next request is for the export
+	atLeast    uint64
+	probe      probe
+	floor      uint64    // what probeFloor found
+	known      time.Time // since when
+	read       time.Time // last success
+	active     time.Time // when rows last came, or it became known
+	ended      time.Time // when its contract was seen to be at an end
+	disabled   bool      // the venue refuses it for good
 }
 
 // probe is what the next read of a room is to find out.
@@ -102,7 +106,7 @@ type deal struct {
 }
 
 // about takes in what was concluded about a contract of the room. Where there
-// are several, the one that needs more counts.
+// are several, which takes 2^32 tries, the one that changed last counts.
 func (d *deal) about(i *store.Item) {
 	next := deal{status: i.Status, refundMs: i.RefundAfterMs, bound: i.Binding == fold.Bound, superseded: i.Binding == fold.Superseded}
 	*d = next
@@ -117,8 +121,8 @@ type need uint8
 
 const (
 	needBoard  need = iota
-	needFresh       // never read, of a bound contract or named by the user
 	needHot         // a lock whose refund deadline is near
+	needFresh       // never read, of a bound contract or named by the user
 	needLocked      // a lock
 	needOpen        // accepted, a lock would still count
 	needRaced       // of a superseded accept
@@ -127,7 +131,7 @@ const (
 	needHint        // nothing but a hint speaks for it
 )
 
-var needWords = [...]string{"board", "fresh", "hot", "locked", "open", "superseded", "lapsed", "ended", "hint"}
+var needWords = [...]string{"board", "hot", "fresh", "locked", "open", "superseded", "lapsed", "ended", "hint"}
 
 // refundLinger is how long a room with a lock is read after its refund window
 // opened: the refund may still come.
@@ -139,7 +143,7 @@ func (s *site) needs(r *room, now time.Time) (n need, letGo bool) {
 	switch {
 	case r.class == ClassBoard:
 		return needBoard, false
-	case r.source == 0 && !r.hint && !r.deal.superseded:
+	case r.source == 0 && !r.hint && !r.deal.superseded && (r.named || clock-r.deal.refundMs < s.o.Linger.Milliseconds()):
 		n = needFresh
 	case r.hint:
 		n = needHint
@@ -191,7 +195,8 @@ const coldest = 4
 func (s *site) interval(r *room, n need, now time.Time) time.Duration {
 	switch n {
 	case needBoard:
-		return s.o.BoardEvery
+		// It takes half of the budget at most.
+		return max(s.o.BoardEvery, time.Duration(float64(2*time.Minute)/max(s.client.Budget().Full, 0.1)))
 	case needHot:
 		return s.o.HotEvery
 	}

@@ -15,24 +15,30 @@ import (
 )
 
 const (
-	maxAsked    = 6       // requests under way at one venue
-	maxRooms    = 200_000 // rooms known of one venue
-	rankEvery   = 10 * time.Second
-	limitsEvery = time.Hour
-	limitsAgain = 30 * time.Second // where the venue did not say them
-	notesSweep  = time.Hour        // all namespaces once
-	namespaces  = 256
-	maxBackoff  = time.Minute
-	outageAfter = 5               // failures in a row, of any room
-	againBoard  = 12              // reads of the board, and the row at the cursor is read again
-	freshRun    = 3               // reads in a row of rooms that were never read, where others are due
-	hotRun      = 4               // reads in a row of hot rooms, where others are due that are not
-	youngTime   = 5 * time.Minute // after something happened in a room, more may come of it soon
-	onceTries   = 3
-	maxHintKeys = 10_000 // of one namespace
-	clockStep   = 10 * time.Second
-	forever     = time.Duration(1<<63 - 1)
-	stillborn   = 4 // a room of one row is read after so small a part of the time after which it is removed
+	maxAsked     = 6       // requests under way at one venue
+	maxRooms     = 200_000 // rooms known of one venue
+	rankEvery    = 10 * time.Second
+	limitsEvery  = time.Hour
+	refusedAgain = 15 * time.Minute // a room that was refused is asked for again
+	exportAgain  = 10 * time.Minute // a room whose exports failed is exported again
+	rewriteAgain = time.Hour        // a room that was rewritten is stored anew at most so often
+	maxHints     = 20_000           // rooms that nothing but a hint speaks for
+	maxDropped   = 100_000          // hints that were let go and are remembered
+	dealExports  = 1                // exports of other rooms than the board under way
+	limitsAgain  = 30 * time.Second // where the venue did not say them
+	notesSweep   = time.Hour        // all namespaces once
+	namespaces   = 256
+	maxBackoff   = time.Minute
+	outageAfter  = 5               // failures in a row, of any room
+	againBoard   = 12              // reads of the board, and the row at the cursor is read again
+	freshRun     = 3               // reads in a row of rooms that were never read, where others are due
+	hotRun       = 4               // reads in a row of hot rooms, where others are due that are not
+	youngTime    = 5 * time.Minute // after something happened in a room, more may come of it soon
+	onceTries    = 3
+	maxHintKeys  = 10_000 // of one namespace
+	clockStep    = 10 * time.Second
+	forever      = time.Duration(1<<63 - 1)
+	stillborn    = 4 // a room of one row is read after so small a part of the time after which it is removed
 )
 
 // site is one venue that is watched.
@@ -42,23 +48,27 @@ type site struct {
 	client *venue.Client
 	limits venue.Limits
 
-	exports  bool
-	said     bool // what the venue lacks
-	rooms    map[string]*room
-	board    *room
-	fresh    queue
-	hot      queue
-	young    queue
-	rest     queue
-	waiting  []*room // those beyond Options.Live, in no order
-	live     int
-	full     bool   // maxRooms was met
-	runs     [3]int // reads in a row from fresh, hot and young
-	ranked   time.Time
-	asked    int   // requests under way
-	sent     int64 // requests that take a token, since the start
-	failures int   // in a row
-	paused   time.Time
+	exports   bool
+	said      bool // what the venue lacks
+	rooms     map[string]*room
+	board     *room
+	fresh     queue
+	hot       queue
+	young     queue
+	rest      queue
+	waiting   []*room // those beyond Options.Live, in no order
+	live      int
+	full      bool            // maxRooms was met
+	moved     []*room         // whose contracts changed with the last commit
+	hinted    int             // rooms that nothing but a hint speaks for, as last counted
+	dropped   map[string]bool // hints that were let go
+	exporting int             // exports of deal rooms under way
+	runs      [3]int          // reads in a row from fresh, hot and young
+	ranked    time.Time
+	asked     int   // requests under way
+	sent      int64 // requests that take a token, since the start
+	failures  int   // in a row
+	paused    time.Time
 
 	heard   int64 // the venue's clock as its replies say, Unix ms; 0: not yet
 	heardAt time.Time
@@ -135,7 +145,13 @@ func (s *site) load() error {
 		it := &items[i]
 		if over := s.clock(now) - it.RefundAfterMs; it.Status != protocol.StatusNone && s.rooms[protocol.DealRoom(it.Contract)] == nil {
 			if it.Status == protocol.Accepted && over > s.o.Linger.Milliseconds() || over > refundLinger.Milliseconds() {
-				continue // it was let go
+				seen, err := r.HasRoom(s.o.Alias, protocol.DealRoom(it.Contract))
+				if err != nil {
+					return err
+				}
+				if seen {
+					continue // it was let go
+				}
 			}
 		}
 		s.contract(it)
@@ -154,6 +170,9 @@ func (s *site) load() error {
 		}
 	}
 	for _, room := range s.rooms {
+		if terminal(room.deal.status) && room.tail.TsMs > 0 {
+			room.ended = time.UnixMilli(room.tail.TsMs)
+		}
 		s.place(room, now)
 	}
 	return nil
@@ -199,6 +218,9 @@ func (s *site) contract(i *store.Item) {
 		if i.Status != protocol.StatusNone && i.Status != protocol.Accepted && i.Status != protocol.Locked {
 			return
 		}
+		if i.Status == protocol.StatusNone && !s.mayHint(name) {
+			return
+		}
 		if r = s.know(name, now); r == nil {
 			return
 		}
@@ -219,6 +241,16 @@ func (s *site) contract(i *store.Item) {
 		r.active = now
 	}
 	if s.w.running {
+		// It may be told in the middle of a commit: nothing can be written then.
+		s.moved = append(s.moved, r)
+	}
+}
+
+// settleMoved gives the rooms their turn whose contracts changed.
+func (s *site) settleMoved(now time.Time) {
+	moved := s.moved
+	s.moved = nil
+	for _, r := range moved {
 		s.place(r, now)
 	}
 }
@@ -317,6 +349,12 @@ func (s *site) promote() {
 func (s *site) letGo(r *room) {
 	s.retire(r)
 	delete(s.rooms, r.name)
+	if r.hint {
+		if s.dropped == nil || len(s.dropped) >= maxDropped {
+			s.dropped = map[string]bool{}
+		}
+		s.dropped[r.name] = true
+	}
 	s.full = false
 	if r.source == 0 {
 		return
@@ -352,9 +390,12 @@ func (s *site) review(now time.Time) {
 		return
 	}
 	s.ranked = now
-	s.full = false
+	s.full, s.hinted = false, 0
 	all := make([]*room, 0, len(s.rooms))
 	for _, r := range s.rooms {
+		if r.hint {
+			s.hinted++
+		}
 		if n, letGo := s.needs(r, now); !r.asked && !r.disabled && (letGo || n != r.need) {
 			s.place(r, now)
 		}
@@ -476,6 +517,13 @@ func (s *site) dispatch(ctx context.Context, now time.Time) time.Duration {
 	}
 	for s.asked < maxAsked {
 		r, d := s.next(now)
+		if r != nil && r.class != ClassBoard && s.asked >= maxAsked-1 {
+			// One is kept for the board.
+			if b := s.board; b.queue != nil {
+				wake = min(wake, max(b.due.Sub(now), 0))
+			}
+			return wake
+		}
 		if r == nil {
 			wake = min(wake, d)
 			if n := s.dispatchNotes(ctx, now); n > 0 {
@@ -485,6 +533,13 @@ func (s *site) dispatch(ctx context.Context, now time.Time) time.Duration {
 		}
 		if d := s.tokens(); d > 0 {
 			return min(wake, d)
+		}
+		if r.export && r.class != ClassBoard {
+			if s.exporting >= dealExports {
+				r.enter(r.queue, now.Add(time.Second))
+				continue
+			}
+			s.exporting++
 		}
 		s.ask(ctx, r)
 	}
@@ -585,6 +640,9 @@ func (s *site) handle(res *result) error {
 	}
 	r := res.r
 	r.asked = false
+	if res.kind == "export" && r.class != ClassBoard {
+		s.exporting--
+	}
 	if s.rooms[r.name] != r {
 		return nil // it was let go meanwhile
 	}
@@ -593,7 +651,7 @@ func (s *site) handle(res *result) error {
 		s.place(r, now)
 		return nil
 	}
-	s.failures, r.failed, r.read = 0, 0, now
+	s.failures, r.failed, r.refused, r.read = 0, 0, false, now
 	var err error
 	if res.kind == "export" {
 		s.hear(&res.export.Reply)
@@ -620,7 +678,7 @@ func (s *site) fail(r *room, res *result, now time.Time) {
 	var status *venue.StatusError
 	var limited *venue.LimitedError
 	switch {
-	case errors.Is(res.err, venue.ErrNoExport):
+	case errors.Is(res.err, venue.ErrNoExport) && !r.tail.Says && (!s.limits.Found || !s.limits.Exports):
 		s.exports, r.export = false, false
 		s.tellLacks()
 		return
@@ -634,16 +692,25 @@ func (s *site) fail(r *room, res *result, now time.Time) {
 		return
 	case errors.Is(res.err, context.Canceled):
 		return
-	case errors.As(res.err, &status) && status.Permanent() && r.class != ClassBoard:
-		r.disabled = true
-		s.retire(r)
-		s.w.o.Listener.notice(s.o.Alias, r.name, true, "it is not followed any more: "+res.err.Error())
+	case errors.As(res.err, &status) && status.Permanent() && r.class != ClassBoard && res.kind == "page":
+		// The venue itself refuses no room. What stands in front of it may change
+		// its mind.
+		r.failed++
+		r.refused, r.retry = true, now.Add(refusedAgain)
+		s.w.o.Listener.notice(s.o.Alias, r.name, true, "it is asked for again in "+refusedAgain.String()+": "+res.err.Error())
+		if s.w.once {
+			r.disabled = true
+			s.w.unread++
+			s.retire(r)
+		}
 		return
 	}
 	if res.kind == "export" {
 		// The room may have become another one: look again.
-		r.tries++
-		r.export = false
+		if r.tries++; r.tries == 1 {
+			r.triedFirst = now
+		}
+		r.tried, r.export = now, false
 	}
 	r.failed++
 	s.failures++
@@ -704,16 +771,35 @@ func (s *site) tellLacks() {
 	}
 }
 
+// mayHint reports whether a room that nothing but a hint speaks for is followed:
+// anybody can make hints.
+func (s *site) mayHint(name string) bool {
+	if s.dropped[name] {
+		return false
+	}
+	if s.hinted >= maxHints {
+		if !s.full {
+			s.full = true
+			s.w.o.Listener.notice(s.o.Alias, s.o.Alias, true, fmt.Sprintf("%d rooms are known by hints alone: further ones are not followed", maxHints))
+		}
+		return false
+	}
+	s.hinted++
+	return true
+}
+
 // hints takes in the keys of a namespace of notes.
 func (s *site) hints(res *result, now time.Time) {
 	if res.err != nil {
-		s.w.o.Listener.notice(s.o.Alias, s.o.Alias, false, res.err.Error())
+		s.w.o.Listener.notice(s.o.Alias, s.o.Alias, s.w.once, res.err.Error())
+		if s.w.once {
+			s.w.unread++
+		}
 		return
 	}
-	s.failures = 0
 	for _, key := range res.keys[:min(len(res.keys), maxHintKeys)] {
 		name := "mb-p-" + res.space + key
-		if len(key) != 14 || !protocol.IsDealRoom(name) || s.rooms[name] != nil {
+		if len(key) != 14 || !protocol.IsDealRoom(name) || s.rooms[name] != nil || !s.mayHint(name) {
 			continue
 		}
 		if r := s.know(name, now); r != nil {

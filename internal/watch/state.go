@@ -91,7 +91,7 @@ func (s *site) state(now time.Time) VenueState {
 		if r.source == 0 {
 			c.Unread++
 		}
-		if r.disabled {
+		if r.disabled || r.refused {
 			c.Disabled++
 		} else if r.live || r.class != ClassDeal {
 			c.Oldest = max(c.Oldest, now.Sub(r.readAt(now)))

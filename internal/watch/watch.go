@@ -299,9 +299,11 @@ func (w *Watcher) soil(r *room) {
 // venues' clocks have come.
 func (w *Watcher) settle(now time.Time, all bool) error {
 	for _, s := range w.sites {
-		if s.heard >= max(s.clocked, s.ts)+clockStep.Milliseconds() {
-			s.clocked = s.heard
-			if err := w.writer.Clock(s.o.Alias, s.heard); err != nil {
+		// It goes on while the venue answers nothing.
+		heard := s.heard + now.Sub(s.heardAt).Milliseconds()
+		if s.heard > 0 && heard >= max(s.clocked, s.ts)+clockStep.Milliseconds() {
+			s.clocked = heard
+			if err := w.writer.Clock(s.o.Alias, heard); err != nil {
 				return err
 			}
 			if w.soiled.IsZero() {
@@ -319,6 +321,10 @@ func (w *Watcher) commit() error {
 	w.soiled, w.urgent = time.Time{}, false
 	if err := w.writer.Tick(); err != nil {
 		return err
+	}
+	now := w.now()
+	for _, s := range w.sites {
+		s.settleMoved(now)
 	}
 	w.mu.Lock()
 	close(w.changes)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -512,7 +513,7 @@ func TestVenues(t *testing.T) {
 		st := a.open()
 		defer st.Close()
 		o := a.options()
-		o.Venues = append(o.Venues, Venue{Alias: "second", Origin: b.wire.Origin, Transport: b.wire.Transport})
+		o.Venues = append(o.Venues, Venue{Alias: "second", Origin: "http://second.test", Transport: b.wire.Transport})
 		w, stop := a.watch(st, o)
 		for range 30 {
 			a.trade(5*time.Second, 1)
@@ -640,6 +641,128 @@ func TestSkew(t *testing.T) {
 		}
 		if said != 1 {
 			t.Errorf("it was said %d times", said)
+		}
+	})
+}
+
+// With a jump of the clock rooms are let go while a window is folded: the store
+// is what its log gives all the same.
+func TestLetGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSim(t, 12, double.Options{ReadPerMin: 600})
+		defer s.wire.Close()
+		st := s.open()
+		defer st.Close()
+		for range 5 {
+			d := s.deal(time.Hour)
+			s.v.Post(d.RoomName(), d.Payer, d.Lock())
+		}
+		w, stop := s.watch(st, s.options())
+		time.Sleep(2 * time.Hour)
+		s.v.SaySigned(protocol.BoardRoom, s.keys.Signer(9), "early", double.Late(-30*time.Hour))
+		time.Sleep(time.Minute)
+		stop()
+		if n := w.State().Venues[0].Classes[ClassDeal].Rooms; n > 0 {
+			t.Errorf("%d rooms are followed still", n)
+		}
+		s.sound(st)
+	})
+}
+
+// What stands in front of a venue refuses things for a while: nothing is given up
+// for that, and nothing is called lost that can be had.
+func TestRefusals(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		code   int
+		refuse func(path string) bool
+	}{
+		{"one export", 404, func(path string) bool { return path == "/r/lobby/export" }},
+		{"all exports", 503, func(path string) bool { return strings.HasSuffix(path, "/export") }},
+		{"all deal rooms", 404, func(path string) bool { return strings.HasPrefix(path, "/r/mb-p-") }},
+		{"all rooms", 403, func(path string) bool { return strings.HasPrefix(path, "/r/") }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSim(t, 13, double.Options{ReadPerMin: 600})
+				defer s.wire.Close()
+				st := s.open()
+				defer st.Close()
+				s.say("lobby", 3)
+				o := s.options()
+				o.Venues[0].Rooms = []string{"lobby"}
+				until := time.Now().Add(8 * time.Minute)
+				o.Venues[0].Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+					if time.Now().Before(until) && time.Until(until) < 7*time.Minute && c.refuse(r.URL.Path) {
+						return &http.Response{
+							StatusCode: c.code, Header: http.Header{"Content-Type": {"text/plain"}}, Body: io.NopCloser(strings.NewReader("no")), Request: r,
+						}, nil
+					}
+					return s.wire.Transport.RoundTrip(r)
+				})
+				_, stop := s.watch(st, o)
+				time.Sleep(90 * time.Second)
+				s.say("lobby", 300)
+				s.say(protocol.BoardRoom, 300)
+				d := s.deal(6 * time.Hour)
+				s.v.Post(d.RoomName(), d.Payer, d.Lock())
+				time.Sleep(10 * time.Minute)
+				s.v.Post(d.RoomName(), d.Payee, d.Reveal())
+				time.Sleep(40 * time.Minute)
+				stop()
+				for _, room := range []string{"lobby", protocol.BoardRoom, d.RoomName()} {
+					if got := covered(t, st, room); len(got) > 0 {
+						t.Errorf("%s: it was told %q", room, got)
+					}
+				}
+				s.compare(st)
+				s.sound(st)
+			})
+		})
+	}
+}
+
+// A room that was never read is read after a restart, also where its contract's
+// time is over.
+func TestNeverRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSim(t, 14, double.Options{ReadPerMin: 600})
+		defer s.wire.Close()
+		st := s.open()
+		defer st.Close()
+		var deals []*testkit.Deal
+		for range 10 {
+			d := s.deal(20 * time.Minute)
+			s.v.Post(d.RoomName(), d.Payer, d.Lock())
+			s.v.Post(d.RoomName(), d.Payee, d.Reveal())
+			deals = append(deals, d)
+		}
+		s.v.SetFaults(double.Faults{Hook: func(r *http.Request) double.Fault {
+			if strings.HasPrefix(r.URL.Path, "/r/mb-p-") {
+				return double.Unavailable
+			}
+			return double.NoFault
+		}})
+		_, stop := s.watch(st, s.options())
+		time.Sleep(time.Minute)
+		stop()
+		time.Sleep(3 * time.Hour)
+		s.say(protocol.BoardRoom, 3)
+		_, stop = s.watch(st, s.options())
+		time.Sleep(time.Minute)
+		stop()
+		s.v.SetFaults(double.Faults{})
+		_, stop = s.watch(st, s.options())
+		time.Sleep(10 * time.Minute)
+		stop()
+		r, err := st.Reader()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		items, err := r.Contracts(store.Filter{Status: []protocol.Status{protocol.Claimed}})
+		if err != nil || len(items) != len(deals) {
+			t.Errorf("%d of %d are claimed: %v", len(items), len(deals), err)
 		}
 	})
 }
